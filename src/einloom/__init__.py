@@ -1,0 +1,3 @@
+"""Plan, compile and run tensor contractions."""
+
+__version__ = "0.1.0.dev0"
