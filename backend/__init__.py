@@ -1,0 +1,1 @@
+"""Op catalogue, Backend protocol and the backends: everything that touches array memory."""

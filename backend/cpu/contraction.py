@@ -1,0 +1,166 @@
+"""How the CPU runs one `dot_general`: a ladder from BLAS to loops, in the order of `dot_engine`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from ..._base.options import get_options
+from ..catalogue import Attrs, DotDims, dot_dims
+from ..protocol import Kernel
+from ..spec import ArraySpec, Axes
+from . import loops
+
+Engine = Literal["zeros", "multiply", "gemm", "batched gemm", "matmul", "loops"]
+BLAS = frozenset("fdFD")
+TINY = 512  # multiplications per matrix below which a BLAS call costs more than its work
+
+
+def dot_engine(dims: DotDims, dtype: np.dtype[np.generic]) -> Engine:
+    """Which rung runs this contraction.
+
+    zeros         some size is 0
+    gemm          one matrix product of BLAS dtype
+    loops         enough work for a compiled loop nest, and: matrices so small that calling BLAS for
+                  each costs more than its work, or a dtype without BLAS
+    multiply      nothing is contracted: a broadcast product
+    batched gemm  one BLAS call per matrix of the batch (numpy.matmul)
+    matmul        any other dtype, by NumPy's loops
+    """
+    per_matrix = dims.m * dims.n * dims.k
+    work = dims.batch * per_matrix
+    if work == 0:
+        return "zeros"
+    is_blas = dtype.char in BLAS
+    if is_blas and dims.batch == 1 and dims.k > 1:
+        return "gemm"
+    if work >= max(1, get_options().small) and dtype.char in loops.DTYPES and dims.k <= loops.DEPTH:
+        if not is_blas or (per_matrix < TINY and (dims.k > 1 or min(dims.m, dims.n) > 1)):
+            return "loops"
+        if dims.k == 1 and max(dims.m, dims.n) < TINY:
+            return "loops"
+    if dims.k == 1:
+        return "multiply"
+    return "batched gemm" if is_blas else "matmul"
+
+
+def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    """A kernel for one `dot_general` of these shapes."""
+    lhs, rhs = inputs
+    dims = dot_dims(attrs, lhs.shape, rhs.shape)
+    engine = dot_engine(dims, output.dtype)
+    if engine == "zeros":
+        return _bind_zeros(output)
+    if engine == "loops":
+        return loops.bind_loops(dims, output)
+    if engine == "multiply":
+        return _bind_multiply(dims, inputs, output)
+    if not dims.lhs_batch:
+        return _bind_gemm(dims, inputs, output)
+    return _bind_batched(dims, inputs, output)
+
+
+def dot_scratch_bytes(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
+    """Upper bound of packed copies: both operands where BLAS needs matrices, tables for loops."""
+    lhs, rhs = inputs
+    dims = dot_dims(attrs, lhs.shape, rhs.shape)
+    engine = dot_engine(dims, lhs.dtype)
+    if engine in ("zeros", "multiply"):
+        return 0
+    packed = (lhs.nbytes if len(lhs.shape) > 1 else 0) + (rhs.nbytes if len(rhs.shape) > 1 else 0)
+    if engine == "loops":  # tables, and packed operands where strides are no whole elements
+        return 16 * (loops.TILE + dims.k) + packed
+    return packed
+
+
+def _bind_zeros(output: ArraySpec) -> Kernel:
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        if out is None:
+            return np.zeros(output.shape, output.dtype)
+        out[...] = np.zeros((), output.dtype)
+        return out
+
+    return run
+
+
+def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    # [batch, m, 1...] * [batch, 1..., n]; contracted axes have size 1 and are dropped
+    lhs_perm = dims.lhs_batch + dims.lhs_free + dims.lhs_contracting
+    rhs_perm = dims.rhs_batch + dims.rhs_free + dims.rhs_contracting
+    lhs_shape = [inputs[0].shape[axis] for axis in dims.lhs_batch + dims.lhs_free]
+    batch_shape = [inputs[1].shape[axis] for axis in dims.rhs_batch]
+    free_shape = [inputs[1].shape[axis] for axis in dims.rhs_free]
+    lhs_view = (*lhs_shape, *(1 for _ in free_shape))
+    rhs_view = (*batch_shape, *(1 for _ in dims.lhs_free), *free_shape)
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        left = lhs.transpose(lhs_perm).reshape(lhs_view)
+        right = rhs.transpose(rhs_perm).reshape(rhs_view)
+        if out is None:
+            out = np.empty(output.shape, output.dtype)  # always an array, row-major; never a scalar
+        return np.multiply(left, right, out=out)
+
+    return run
+
+
+def _bind_gemm(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    lhs_perm, rhs_perm = dims.lhs_free + dims.lhs_contracting, dims.rhs_contracting + dims.rhs_free
+    lhs_matrix, rhs_matrix = (dims.m, dims.k), (dims.k, dims.n)
+    if _plain(lhs_perm, inputs[0], lhs_matrix) and _plain(rhs_perm, inputs[1], rhs_matrix):
+
+        def run_plain(lhs: Any, rhs: Any, out: Any = None) -> Any:
+            if out is None:
+                return np.dot(lhs, rhs)
+            return _matmul(lhs, rhs, out)
+
+        return run_plain
+    shape = output.shape
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        left = lhs.transpose(lhs_perm).reshape(lhs_matrix)
+        right = rhs.transpose(rhs_perm).reshape(rhs_matrix)
+        # np.dot, not matmul: it packs what BLAS cannot read, where matmul falls back to slow loops
+        product = np.dot(left, right).reshape(shape)
+        if out is None:
+            return product
+        np.copyto(out, product)
+        return out
+
+    return run
+
+
+def _bind_batched(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    lhs_perm = dims.lhs_batch + dims.lhs_free + dims.lhs_contracting
+    rhs_perm = dims.rhs_batch + dims.rhs_contracting + dims.rhs_free
+    batch = tuple(inputs[0].shape[axis] for axis in dims.lhs_batch)
+    lhs_matrices, rhs_matrices = (*batch, dims.m, dims.k), (*batch, dims.k, dims.n)
+    shape = output.shape
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        left = _blas_ready(lhs.transpose(lhs_perm).reshape(lhs_matrices))
+        right = _blas_ready(rhs.transpose(rhs_perm).reshape(rhs_matrices))
+        product = np.matmul(left, right).reshape(shape)
+        if out is None:
+            return product
+        np.copyto(out, product)
+        return out
+
+    return run
+
+
+def _plain(perm: Axes, spec: ArraySpec, matrix: tuple[int, int]) -> bool:
+    return perm == tuple(range(len(perm))) and spec.shape == matrix
+
+
+def _matmul(lhs: Any, rhs: Any, out: Any) -> Any:
+    return np.matmul(_blas_ready(lhs), _blas_ready(rhs), out=out)
+
+
+def _blas_ready(x: Any) -> Any:
+    """x itself when each of its matrices has unit stride along one axis, else a packed copy."""
+    rows, columns = x.strides[-2:]
+    m, n, size = x.shape[-2], x.shape[-1], x.itemsize
+    if (columns == size and (m == 1 or rows >= n * size)) or (rows == size and (n == 1 or columns >= m * size)):
+        return x
+    return np.ascontiguousarray(x)

@@ -1,0 +1,114 @@
+"""The one door to numba: kernels compile on first call and are kept in the user's cache folder.
+
+`kernel` marks a function of flat buffers, strides and offset tables. Nothing is imported or compiled
+until it is called; the file that a compiled kernel is kept in depends on the sources of every kernel
+(a helper may be inlined into any of them), on the versions of einloom and numba, and on the CPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..._base.log import log
+from ..._base.options import cache_dir
+
+_LOCK = threading.Lock()
+
+
+class Kernel:
+    """A function compiled by numba at its first call; it releases the GIL."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.function = function
+        self._dispatcher: Callable[..., None] | None = None
+        self.__doc__, self.__name__ = function.__doc__, function.__name__
+
+    def __call__(self, *arguments: Any) -> None:
+        (self._dispatcher or self._compiled())(*arguments)
+
+    def _compiled(self) -> Callable[..., None]:
+        with _LOCK:
+            if self._dispatcher is None:
+                self._dispatcher = _dispatcher(self.function)
+            return self._dispatcher
+
+    @property
+    def signatures(self) -> list[Any]:
+        """Argument types compiled so far in this process."""
+        return list(getattr(self._dispatcher, "signatures", ()))
+
+
+def kernel(function: Callable[..., None]) -> Kernel:
+    """Mark `function` as a kernel (decorator)."""
+    return Kernel(function)
+
+
+def _dispatcher(function: Callable[..., None]) -> Callable[..., None]:
+    import numba
+
+    # contract: a*b+c may become one fused operation; no other liberty with rounding is taken
+    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
+    folder = cache_dir() / "kernels"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        dispatcher._cache = _disk_cache()(function)
+    except (OSError, RuntimeError) as error:
+        log.warning("kernels are not kept in %s: %s", folder, error)
+    return dispatcher
+
+
+@cache
+def _disk_cache() -> type[Any]:
+    """numba's own disk cache, but in our folder and stamped by all that a kernel depends on."""
+    from numba.core import caching
+
+    class Locator(caching._CacheLocator):  # type: ignore[misc]
+        def __init__(self, function: Callable[..., None]) -> None:
+            self._py_file = function.__code__.co_filename
+            self._name = f"{function.__module__}.{function.__qualname__}"
+
+        def get_cache_path(self) -> str:
+            return os.fspath(cache_dir() / "kernels")
+
+        def get_source_stamp(self) -> str:
+            return source_stamp()
+
+        def get_disambiguator(self) -> str:
+            return source_stamp()[:12]
+
+        @classmethod
+        def from_function(cls, function: Callable[..., None], file: str) -> Any:
+            locator = cls(function)
+            locator.ensure_cache_path()
+            return locator
+
+    class Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
+        _locator_classes = (Locator,)
+
+    class DiskCache(caching.FunctionCache):  # type: ignore[misc]
+        _impl_class = Impl
+
+    return DiskCache
+
+
+def source_stamp() -> str:
+    """What compiled kernels depend on: sources of all kernels, einloom, numba (the CPU is numba's)."""
+    import numba
+
+    digest = hashlib.sha256(f"{_version()} {numba.__version__}".encode())
+    for file in sorted((Path(__file__).parent / "kernels").glob("*.py")):
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _version() -> str:
+    from importlib import import_module
+
+    package = __name__.partition(".")[0]
+    return str(import_module(package).__version__)

@@ -1,0 +1,139 @@
+"""Contraction by a compiled loop nest: many tiny matrices, hyperedges, integers.
+
+The axes of the output are merged where both operands' strides allow, its innermost axis becomes the
+row, the next ones a tile that stays in cache; see `kernels.loops`. Scratch: offset tables only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..catalogue import DotDims
+from ..protocol import Kernel
+from ..spec import ArraySpec, Shape
+from .kernels.loops import contract_tiles
+from .threads import parallel_for
+
+TILE = 4096  # elements of the output that are summed together; 32 KiB of float64 fit the L1 cache
+DEPTH = 4096  # most contracted elements: their offsets are a table
+DTYPES = frozenset("bBhHiIlLqQfdFD")  # dtype characters that numba computes as NumPy does
+
+Axis = tuple[int, int, int]  # size, stride in lhs, stride in rhs (both in elements)
+
+
+def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
+    """A kernel for one `dot_general`; offset tables are kept for the strides last seen."""
+    kept: list[tuple[Any, _Tables]] = []
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        target = out if out is not None and out.flags.c_contiguous else np.empty(output.shape, output.dtype)
+        lhs, rhs = _element_strided(lhs), _element_strided(rhs)
+        (left, left_origin), (right, right_origin) = _flat(lhs), _flat(rhs)
+        key = (lhs.strides, rhs.strides)
+        tables = kept[0][1] if kept and kept[0][0] == key else _Tables(dims, lhs, rhs)
+        kept[:] = [(key, tables)]
+        origins = np.array((left_origin, right_origin))
+        flat = target.reshape(-1)
+
+        def piece(start: int, stop: int) -> None:
+            contract_tiles(start, stop, flat, left, right, origins, *tables.arguments)
+
+        parallel_for(piece, tables.tiles)
+        if out is None or target is out:
+            return target
+        np.copyto(out, target)
+        return out
+
+    return run
+
+
+class _Tables:
+    """Offsets of tiles, rows and contracted elements for operands of given strides."""
+
+    def __init__(self, dims: DotDims, lhs: Any, rhs: Any) -> None:
+        size = lhs.itemsize
+        left = [stride // size for stride in lhs.strides]
+        right = [stride // size for stride in rhs.strides]
+        axes = [
+            *((lhs.shape[i], left[i], right[j]) for i, j in zip(dims.lhs_batch, dims.rhs_batch, strict=True)),
+            *((lhs.shape[i], left[i], 0) for i in dims.lhs_free),
+            *((rhs.shape[j], 0, right[j]) for j in dims.rhs_free),
+        ]
+        pairs = zip(dims.lhs_contracting, dims.rhs_contracting, strict=True)
+        outer, tile, row = _split(merge_axes(axes))
+        contracted = [(lhs.shape[i], left[i], right[j]) for i, j in pairs]
+        self.tiles = math.prod(n for n, _, _ in outer)
+        self.arguments = (
+            np.array(outer, dtype=np.int64).reshape(-1, 3).T.copy(),
+            offsets(tile),
+            np.array(row, dtype=np.int64),
+            offsets(merge_axes(contracted)),
+        )
+
+
+def merge_axes(axes: list[Axis]) -> list[Axis]:
+    """Drop axes of size 1 and merge neighbours that both operands walk as one axis.
+
+    >>> merge_axes([(4, 6, 0), (2, 3, 0), (3, 1, 0), (5, 0, 1)])
+    [(24, 1, 0), (5, 0, 1)]
+    """
+    merged: list[Axis] = []
+    for n, left, right in axes:
+        if n == 1:
+            continue
+        if merged and merged[-1][1:] == (n * left, n * right):
+            merged[-1] = (merged[-1][0] * n, left, right)
+        else:
+            merged.append((n, left, right))
+    return merged
+
+
+def offsets(axes: list[Axis]) -> Any:
+    """Offsets in both operands of all elements of `axes`, in row-major order: int64 [2, elements]."""
+    table = np.zeros((2, 1), dtype=np.int64)
+    for n, left, right in axes:
+        steps = np.arange(n, dtype=np.int64) * np.array([[left], [right]])
+        table = (table[:, :, None] + steps[:, None, :]).reshape(2, -1)
+    return table
+
+
+def _split(axes: list[Axis]) -> tuple[list[Axis], list[Axis], Axis]:
+    """Outer axes, axes of the rows of a tile, and the row."""
+    if not axes:
+        return [], [], (1, 0, 0)
+    *axes, (n, left, right) = axes
+    row = next((d for d in range(min(n, TILE), 63, -1) if n % d == 0), n) if n > TILE else n
+    if row < n:
+        axes.append((n // row, left * row, right * row))
+    tile: list[Axis] = []
+    room = TILE // row
+    while axes and axes[-1][0] <= room:
+        room //= axes[-1][0]
+        tile.insert(0, axes.pop())
+    return axes, tile, (row, left, right)
+
+
+def _element_strided(x: Any) -> Any:
+    """x itself when it is aligned and its strides are whole elements, else a copy."""
+    if x.flags.aligned and all(stride % x.itemsize == 0 for stride in x.strides):
+        return x
+    return x.copy()
+
+
+def _flat(x: Any) -> tuple[Any, int]:
+    """A read-only 1-D view of the memory between x's first and last element, and x's origin in it."""
+    if x.flags.c_contiguous:
+        flat, origin = x.reshape(-1), 0
+    else:
+        size = x.itemsize
+        reach = [(n - 1) * (stride // size) for n, stride in zip(x.shape, x.strides, strict=True)]
+        origin = -sum(min(0, steps) for steps in reach)
+        lowest = x[tuple(slice(None, None, -1 if steps < 0 else 1) for steps in reach)]
+        shape: Shape = (1 + sum(abs(steps) for steps in reach),)
+        flat = np.lib.stride_tricks.as_strided(lowest, shape, (size,))
+    flat = flat.view()
+    flat.flags.writeable = False
+    return flat, origin

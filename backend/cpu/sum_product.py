@@ -1,0 +1,90 @@
+"""Any number of operands in one step, without intermediates: blocks of bounded scratch.
+
+The labels are split into outer ones, looped over, and inner ones that make up a block; a block's
+product is formed by broadcasting and added into the output. This is what `optimize=False` means:
+the work of the naive sum, with memory bounded by the block.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from ..catalogue import Attrs
+from ..protocol import Kernel
+from ..spec import ArraySpec, Axes
+
+BLOCK = 1 << 18  # elements of a block
+
+
+def bind_sum_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    """A kernel for `sum_product` of these shapes."""
+    terms, kept = attrs["terms"], attrs["output"]
+    sizes = {
+        label: n
+        for term, spec in zip(terms, inputs, strict=True)
+        for label, n in zip(term, spec.shape, strict=True)
+    }
+    outer, inner = _split(sizes, kept)
+    views = [_BlockView(term, sizes, outer, inner) for term in terms]
+    block_shape = tuple(sizes[label] for label in inner)
+    summed_axes = tuple(axis for axis, label in enumerate(inner) if label not in kept)
+    left = [label for label in inner if label in kept]  # labels of a block after summing
+    to_output = tuple(left.index(label) for label in kept if label in left)
+    accumulates = any(label not in kept for label in outer)
+    zero = np.zeros((), output.dtype)
+
+    def run(*operands: Any, out: Any = None) -> Any:
+        target = np.empty(output.shape, output.dtype) if out is None else out
+        if accumulates or 0 in sizes.values():
+            target[...] = zero
+        blocks = [view.of(x) for view, x in zip(views, operands, strict=True)]
+        for position in itertools.product(*(range(sizes[label]) for label in outer)):
+            at = dict(zip(outer, position, strict=True))
+            product: Any = None
+            for view, block in zip(views, blocks, strict=True):
+                part = block[tuple(at[label] for label in view.outer)]
+                product = part if product is None else np.multiply(product, part)
+            product = np.broadcast_to(product, block_shape)
+            if summed_axes:
+                product = np.add.reduce(product, axis=summed_axes, dtype=output.dtype)
+            spot = (*(at.get(label, slice(None)) for label in kept), ...)
+            if accumulates:
+                target[spot] += np.transpose(product, to_output)
+            else:
+                target[spot] = np.transpose(product, to_output)
+        return target
+
+    return run
+
+
+def _split(sizes: dict[int, int], kept: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Outer and inner labels; summed labels go inside first, since they need no output block."""
+    order = [label for label in sizes if label not in kept] + list(reversed(kept))
+    inner: list[int] = []
+    room = BLOCK
+    for label in order:
+        if sizes[label] <= room:
+            inner.append(label)
+            room //= max(1, sizes[label])
+    return tuple(label for label in order if label not in inner), tuple(inner)
+
+
+class _BlockView:
+    """An operand with its outer labels ahead and one axis for each inner label, of size 1 if absent."""
+
+    def __init__(
+        self, term: Axes, sizes: dict[int, int], outer: tuple[int, ...], inner: tuple[int, ...]
+    ) -> None:
+        self.outer = tuple(label for label in outer if label in term)
+        ahead = [term.index(label) for label in self.outer]
+        self.perm = (*ahead, *(term.index(label) for label in inner if label in term))
+        self.shape = (
+            *(sizes[label] for label in self.outer),
+            *(sizes[label] if label in term else 1 for label in inner),
+        )
+
+    def of(self, x: Any) -> Any:
+        return x.transpose(self.perm).reshape(self.shape)

@@ -1,0 +1,96 @@
+"""One pool of threads for our parallel kernels: safe from several callers and after fork.
+
+`parallel_for(run, n)` cuts range(n) into one piece a thread; the caller works on the first. The pool
+has no barrier and no nesting: a job carries its own count of open pieces, so callers never wait for
+each other's work, and a caller that is interrupted leaves the pool usable. Pieces depend on n and
+the number of threads alone, never on timing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from ..._base.options import num_threads
+
+Run = Callable[[int, int], None]
+
+
+class _Job:
+    """One parallel loop: counts pieces not yet done and keeps the first error."""
+
+    __slots__ = ("done", "error", "lock", "open", "run")
+
+    def __init__(self, run: Run, pieces: int) -> None:
+        self.run, self.open = run, pieces
+        self.error: BaseException | None = None
+        self.lock, self.done = threading.Lock(), threading.Event()
+
+    def work(self, start: int, stop: int) -> None:
+        try:
+            self.run(start, stop)
+        except BaseException as error:
+            self.error = self.error or error
+        with self.lock:
+            self.open -= 1
+            if self.open == 0:
+                self.done.set()
+
+
+class _Pool:
+    """Daemon threads that take pieces from one queue; it grows to what was ever asked for."""
+
+    def __init__(self) -> None:
+        self.queue: SimpleQueue[tuple[_Job, int, int]] = SimpleQueue()
+        self.threads: list[threading.Thread] = []
+        self.lock = threading.Lock()
+
+    def grow(self, workers: int) -> None:
+        if len(self.threads) >= workers:
+            return
+        with self.lock:
+            while len(self.threads) < workers:
+                name = f"einloom-{len(self.threads)}"
+                thread = threading.Thread(target=self._serve, args=(self.queue,), name=name, daemon=True)
+                thread.start()
+                self.threads.append(thread)
+
+    @staticmethod
+    def _serve(queue: SimpleQueue[tuple[_Job, int, int]]) -> None:
+        while True:
+            job, start, stop = queue.get()
+            job.work(start, stop)
+            del job  # else the last job's arrays live as long as the thread waits
+
+
+_pool = _Pool()
+
+
+def parallel_for(run: Run, n: int, threads: int | None = None) -> None:
+    """Call run(start, stop) on disjoint pieces that cover range(n), on several threads."""
+    pieces = min(n, threads or num_threads())
+    if pieces <= 1:
+        if n > 0:
+            run(0, n)
+        return
+    bounds = [n * piece // pieces for piece in range(pieces + 1)]
+    pool, job = _pool, _Job(run, pieces)
+    pool.grow(pieces - 1)
+    for piece in range(1, pieces):
+        pool.queue.put((job, bounds[piece], bounds[piece + 1]))
+    job.work(bounds[0], bounds[1])
+    job.done.wait()
+    if job.error is not None:
+        raise job.error
+
+
+def _rebuild_after_fork() -> None:
+    """The child of a fork has none of the parent's threads and perhaps a held lock: start afresh."""
+    global _pool
+    _pool = _Pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_rebuild_after_fork)

@@ -1,0 +1,72 @@
+"""What an op knows of an array: dtype and shape, and how dtypes are written in files."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._base.errors import DTypeError
+
+Axes = tuple[int, ...]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Dtype and shape of one array.
+
+    >>> str(ArraySpec(np.dtype("float32"), (2, 3)))
+    'float32[2,3]'
+    """
+
+    dtype: np.dtype[np.generic]
+    shape: Shape
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+
+def dtype_name(dtype: np.dtype[np.generic]) -> str:
+    """The name under which a dtype is printed and stored ("float32", "bfloat16", "longdouble")."""
+    if dtype.kind in "SUMmV" and not is_lowprec(dtype):
+        return dtype.str
+    return {"g": "longdouble", "G": "clongdouble"}.get(dtype.char, dtype.name)
+
+
+def dtype_from_name(name: str) -> np.dtype[np.generic]:
+    """Inverse of `dtype_name`; the bfloat16 and float8 kinds come from ml_dtypes."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        pass
+    try:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+    except (ImportError, AttributeError, TypeError):
+        raise DTypeError(
+            f"dtype {name!r} is unknown here; bfloat16 and the float8 kinds need the package "
+            f'ml_dtypes: pip install "einloom[lowprec]"'
+        ) from None
+
+
+def is_lowprec(dtype: np.dtype[np.generic]) -> bool:
+    """Whether this is a dtype of ml_dtypes (bfloat16, float8_*, int4, ...)."""
+    return dtype.type.__module__.partition(".")[0] == "ml_dtypes"
+
+
+def compute_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """The dtype in which results of `dtype` are computed: half precisions accumulate in float32."""
+    if dtype.char == "e" or dtype.name == "bfloat16":
+        return np.dtype(np.float32)
+    return dtype

@@ -1,0 +1,1 @@
+"""The program: IR, verifier, passes, schedule, executable and the extension registry."""

@@ -1,0 +1,75 @@
+"""Writing a program: each call infers the new slot's dtype and shape from the catalogue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend.catalogue import infer
+from ..backend.spec import ArraySpec, Axes, Shape, dtype_name
+from .extension import family_of
+from .ir import Instruction, Program, instruction
+
+
+class Builder:
+    """Appends instructions; methods return slot numbers.
+
+    >>> build = Builder()
+    >>> a, b = build.input("float64", (2, 3)), build.input("float64", (3, 4))
+    >>> c = build("dot_general", a, b, contracting=((1,), (0,)), batch=((), ()))
+    >>> print(build.finish(build.transpose(c, (1, 0))))
+    program(%0: float64[2,3], %1: float64[3,4])
+      %2 = dot_general(%0, %1) [batch=((),()), contracting=((1,),(0,))]  # float64[2,4], 64 B
+      %3 = transpose(%2) [perm=(1,0)]  # float64[4,2], view
+      return %3
+    """
+
+    def __init__(self) -> None:
+        self._slots: list[ArraySpec] = []
+        self._inputs: list[int] = []
+        self._instructions: list[Instruction] = []
+
+    def input(self, dtype: Any, shape: Shape) -> int:
+        """A new input slot."""
+        slot = self._new(ArraySpec(np.dtype(dtype), tuple(shape)))
+        self._inputs.append(slot)
+        return slot
+
+    def __call__(self, op: str, *operands: int, **attrs: Any) -> int:
+        """Append one op of the catalogue; returns its output slot."""
+        frozen = instruction(op, operands, (), attrs)
+        spec = infer(op, frozen.attrs, tuple(self._slots[slot] for slot in operands))
+        output = self._new(spec)
+        self._instructions.append(instruction(op, operands, (output,), attrs))
+        return output
+
+    def extension(self, name: str, *operands: int, **attrs: Any) -> tuple[int, ...]:
+        """Append one call of an extension family; returns its output slots."""
+        frozen = instruction(f"extension:{name}", operands, (), attrs)
+        inputs = tuple(self._slots[slot] for slot in operands)
+        outputs = tuple(self._new(spec) for spec in family_of(name).infer(frozen.attrs, inputs))
+        self._instructions.append(instruction(frozen.op, operands, outputs, attrs))
+        return outputs
+
+    def spec(self, slot: int) -> ArraySpec:
+        return self._slots[slot]
+
+    def transpose(self, x: int, perm: Axes) -> int:
+        """x with its axes permuted; x itself if nothing changes."""
+        return x if tuple(perm) == tuple(range(len(perm))) else self("transpose", x, perm=tuple(perm))
+
+    def convert(self, x: int, dtype: np.dtype[np.generic]) -> int:
+        """x in another dtype; x itself if it has it."""
+        same = self.spec(x).dtype == dtype
+        return x if same else self("convert", x, dtype=dtype_name(dtype))
+
+    def finish(self, *outputs: int) -> Program:
+        """The program that returns these slots."""
+        return Program(
+            tuple(self._slots), tuple(self._instructions), tuple(self._inputs), tuple(outputs)
+        )
+
+    def _new(self, spec: ArraySpec) -> int:
+        self._slots.append(spec)
+        return len(self._slots) - 1

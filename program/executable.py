@@ -1,0 +1,127 @@
+"""A program bound to a backend: straight-line Python over bound kernels, or a loop over a table.
+
+Every instruction becomes one call of a kernel that `Backend.bind` made for its shapes. Short programs
+become one generated function, which `source` shows; long ones (Python compiles slowly what is long)
+run as a loop over the same kernels. Arrays are dropped after their last use. Both forms are safe from
+several threads: they hold no state but the kernels.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..backend.protocol import Backend, Kernel
+from .extension import bind_extension
+from .ir import Program
+from .schedule import Schedule, schedule
+from .verify import verify
+
+TABLE_FROM = 2000  # instructions; below, the generated function is faster to build and to run
+
+
+class Step(NamedTuple):
+    """One bound instruction."""
+
+    kernel: Kernel
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    dies: tuple[int, ...]
+
+
+class Executable:
+    """Runs `program` on arrays of its input specs: `executable(*arrays, out=None)`.
+
+    With one output, `out` is filled and returned; it must not overlap an input. Inputs are trusted
+    to have the dtypes and shapes of the input slots; the fronts check them.
+    """
+
+    def __init__(self, program: Program, backend: Backend) -> None:
+        self.program, self.backend = verify(program), backend
+        self.schedule: Schedule = schedule(program, backend)
+        self.steps = tuple(self._bind())
+        self.direct = _writes_output_last(program)
+        if len(self.steps) < TABLE_FROM:
+            self.source = self._generate()
+            self._run = _compiled(self.source, self.steps)
+        else:
+            self.source = f"# a loop over a table of {len(self.steps)} bound instructions\n"
+            self._run = self._loop
+
+    @property
+    def peak_bytes(self) -> int:
+        return self.schedule.peak_bytes
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        if out is None:
+            return self._run(*arrays)
+        if self.direct:
+            return self._run(*arrays, out=out)
+        return self.backend.assign(out, self._run(*arrays))
+
+    def interpret(self, *arrays: Any, seconds: list[float] | None = None) -> Any:
+        """Run one instruction at a time, as an oracle for the generated code or to measure each."""
+        return self._loop(*arrays, seconds=seconds)
+
+    def _bind(self) -> list[Step]:
+        steps = []
+        for ins, dies in zip(self.program.instructions, self.schedule.dies_after, strict=True):
+            inputs, outputs = self.program.specs(ins.inputs), self.program.specs(ins.outputs)
+            if ins.family is not None:
+                kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs)
+            else:
+                kernel = self.backend.bind(ins.op, ins.attrs, inputs, outputs[0])
+            steps.append(Step(kernel, ins.inputs, ins.outputs, dies))
+        return steps
+
+    def _loop(self, *arrays: Any, out: Any = None, seconds: list[float] | None = None) -> Any:
+        values: dict[int, Any] = dict(zip(self.program.inputs, arrays, strict=True))
+        last = len(self.steps) - 1
+        for index, (kernel, inputs, outputs, dies) in enumerate(self.steps):
+            start = time.perf_counter() if seconds is not None else 0.0
+            operands = [values[slot] for slot in inputs]
+            result = kernel(*operands, out=out) if out is not None and index == last else kernel(*operands)
+            del operands
+            if seconds is not None:
+                seconds.append(time.perf_counter() - start)
+            if len(outputs) == 1:
+                values[outputs[0]] = result
+            else:
+                values.update(zip(outputs, result, strict=True))
+            del result
+            for slot in dies:
+                del values[slot]
+        results = tuple(values[slot] for slot in self.program.outputs)
+        return results[0] if len(results) == 1 else results
+
+    def _generate(self) -> str:
+        program = self.program
+        parameters = ", ".join([*(f"x{slot}" for slot in program.inputs), "out=None"])
+        lines = [f"def run({parameters}):"]
+        for index, (ins, step) in enumerate(zip(program.instructions, self.steps, strict=True)):
+            targets = ", ".join(f"x{slot}" for slot in ins.outputs)
+            operands = ", ".join(f"x{slot}" for slot in ins.inputs)
+            if self.direct and index == len(self.steps) - 1:
+                operands = f"{operands}, out=out" if operands else "out=out"
+            shapes = ", ".join(str(program.slots[slot]) for slot in ins.outputs)
+            lines.append(f"    {targets} = k{index}({operands})  # {ins.op} -> {shapes}")
+            if step.dies:
+                lines.append(f"    del {', '.join(f'x{slot}' for slot in step.dies)}")
+        lines.append(f"    return {', '.join(f'x{slot}' for slot in program.outputs)}")
+        return "\n".join(lines) + "\n"
+
+
+def _writes_output_last(program: Program) -> bool:
+    """Whether the last instruction is a kernel that makes the only output, so that it can take `out`."""
+    if len(program.outputs) != 1 or not program.instructions:
+        return False
+    ins = program.instructions[-1]
+    return not ins.is_view and ins.family is None and ins.op != "constant" and ins.outputs == program.outputs
+
+
+def _compiled(source: str, steps: tuple[Step, ...]) -> Callable[..., Any]:
+    names: dict[str, Any] = {f"k{index}": step.kernel for index, step in enumerate(steps)}
+    exec(compile(source, "<einloom program>", "exec"), names)
+    run: Callable[..., Any] = names["run"]
+    return run

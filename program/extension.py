@@ -1,0 +1,106 @@
+"""Extension families: ops declared and run outside the catalogue (factorisations, transforms).
+
+A family is named "room.op.vN" and declares how dtypes and shapes of its outputs follow from its
+inputs; a runtime runs it on one backend. Registration is idempotent. A family without a runtime for
+the backend is an error, never a fallback.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .._base.errors import ExtensionError
+from ..backend.catalogue import Attrs
+from ..backend.spec import ArraySpec
+
+Metadata = Callable[[Attrs, tuple[ArraySpec, ...]], tuple[ArraySpec, ...]]
+Runtime = Callable[..., tuple[Any, ...]]
+"""`runtime(attrs, *arrays)` returns one array for each declared output."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*\.v[1-9][0-9]*")
+_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A named extension op and its output rule."""
+
+    name: str
+    infer: Metadata
+
+
+_FAMILIES: dict[str, Family] = {}
+_RUNTIMES: dict[tuple[str, str], Runtime] = {}
+
+
+def register_family(name: str, infer: Metadata) -> Family:
+    """Declare a family; declaring the same one again changes nothing."""
+    if not _NAME.fullmatch(name):
+        raise ExtensionError(
+            f'extension family {name!r} is malformed: write "room.op.vN", as in "linalg.svd.v1"'
+        )
+    with _LOCK:
+        known = _FAMILIES.setdefault(name, Family(name, infer))
+    if known.infer is not infer:
+        raise ExtensionError(f"extension family {name!r} is already declared with another output rule")
+    return known
+
+
+def register_runtime(name: str, backend: str, runtime: Runtime) -> None:
+    """Give a family its runtime on one backend; a second, different one is refused."""
+    family_of(name)
+    with _LOCK:
+        known = _RUNTIMES.setdefault((name, backend), runtime)
+    if known is not runtime:
+        raise ExtensionError(
+            f"extension family {name!r} already has a runtime on backend {backend!r}; "
+            f"unregister it first, or use a new version of the family"
+        )
+
+
+def unregister_family(name: str) -> None:
+    """Forget a family and its runtimes."""
+    with _LOCK:
+        _FAMILIES.pop(name, None)
+        for key in [key for key in _RUNTIMES if key[0] == name]:
+            del _RUNTIMES[key]
+
+
+def family_of(name: str) -> Family:
+    """The declared family of this name."""
+    try:
+        return _FAMILIES[name]
+    except KeyError:
+        room = name.partition(".")[0]
+        raise ExtensionError(
+            f"extension family {name!r} is unknown; import the package that declares it "
+            f"(einloom.{room}?). Known: {', '.join(sorted(_FAMILIES)) or 'none'}"
+        ) from None
+
+
+def bind_extension(
+    name: str, backend: str, attrs: Attrs, outputs: tuple[ArraySpec, ...]
+) -> Callable[..., Any]:
+    """A kernel for one call of a family: checks the number, dtypes and shapes of what comes back."""
+    family_of(name)
+    runtime = _RUNTIMES.get((name, backend))
+    if runtime is None:
+        raise ExtensionError(
+            f"extension family {name!r} has no runtime on backend {backend!r}; nothing else is tried"
+        )
+
+    def run(*arrays: Any) -> Any:
+        results = tuple(runtime(attrs, *arrays))
+        got = tuple(ArraySpec(x.dtype, x.shape) for x in results)
+        if got != outputs:
+            raise ExtensionError(
+                f"extension {name!r} on {backend!r} returned ({', '.join(map(str, got))}), "
+                f"declared ({', '.join(map(str, outputs))})"
+            )
+        return results if len(results) != 1 else results[0]
+
+    return run

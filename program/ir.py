@@ -1,0 +1,98 @@
+"""The IR: instructions over slots, each slot written once (SSA).
+
+A slot is an array of known dtype and shape. An instruction applies one op of the catalogue, or one
+extension family, to slots. A program lists its input slots in the order of the call and its output
+slots in the order of the result; instructions are in order of execution.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._base.numbers import format_bytes
+from ..backend.catalogue import CATALOGUE, Attrs
+from ..backend.spec import ArraySpec
+
+FORMAT = "einloom.program"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One op: `outputs = op[attributes](inputs)`, slots by number; attributes sorted by name."""
+
+    op: str
+    attributes: tuple[tuple[str, Any], ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def attrs(self) -> Attrs:
+        return dict(self.attributes)
+
+    @property
+    def family(self) -> str | None:
+        """The extension family, or None for an op of the catalogue."""
+        return self.op.partition(":")[2] if self.op.startswith("extension:") else None
+
+    @property
+    def is_view(self) -> bool:
+        return self.family is None and self.op in CATALOGUE and CATALOGUE[self.op].is_view
+
+    def __str__(self) -> str:
+        left = ", ".join(f"%{slot}" for slot in self.outputs)
+        right = ", ".join(f"%{slot}" for slot in self.inputs)
+        attributes = ", ".join(f"{name}={_plain(value)}" for name, value in self.attributes)
+        return f"{left} = {self.op}({right}){f' [{attributes}]' if attributes else ''}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """Slots and the instructions over them; `print` shows a listing, `to_json` is exact."""
+
+    slots: tuple[ArraySpec, ...]
+    instructions: tuple[Instruction, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @cached_property
+    def op_counts(self) -> Counter[str]:
+        """How often each op occurs."""
+        return Counter(instruction.op for instruction in self.instructions)
+
+    def specs(self, slots: tuple[int, ...]) -> tuple[ArraySpec, ...]:
+        return tuple(self.slots[slot] for slot in slots)
+
+    def __str__(self) -> str:
+        lines = [f"program({', '.join(f'%{slot}: {self.slots[slot]}' for slot in self.inputs)})"]
+        for instruction in self.instructions:
+            results = ", ".join(str(self.slots[slot]) for slot in instruction.outputs)
+            size = sum(self.slots[slot].nbytes for slot in instruction.outputs)
+            note = "view" if instruction.is_view else format_bytes(size)
+            lines.append(f"  {instruction}  # {results}, {note}")
+        lines.append(f"  return {', '.join(f'%{slot}' for slot in self.outputs)}")
+        return "\n".join(lines)
+
+
+def instruction(
+    op: str, inputs: tuple[int, ...], outputs: tuple[int, ...], attrs: Attrs
+) -> Instruction:
+    """An instruction with its attributes frozen: lists become tuples, names are sorted."""
+    frozen = tuple((name, freeze(value)) for name, value in sorted(attrs.items()))
+    return Instruction(op, frozen, inputs, outputs)
+
+
+def freeze(value: Any) -> Any:
+    """A hashable form of an attribute value: lists to tuples, NumPy scalars to Python's."""
+    if isinstance(value, (list, tuple)):
+        return tuple(freeze(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _plain(value: Any) -> str:
+    return str(value).replace(" ", "") if isinstance(value, tuple) else repr(value)

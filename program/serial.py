@@ -1,0 +1,83 @@
+"""Programs as JSON: versioned, exact, and refused when a newer version wrote them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .._base.errors import FileFormatError
+from ..backend.spec import ArraySpec, dtype_from_name, dtype_name
+from .ir import FORMAT, VERSION, Program, freeze, instruction
+from .verify import verify
+
+
+def program_to_json(program: Program) -> str:
+    """The program as one JSON document; `program_from_json` gives back an equal value."""
+    return json.dumps(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "slots": [[dtype_name(spec.dtype), list(spec.shape)] for spec in program.slots],
+            "instructions": [
+                {
+                    "op": ins.op,
+                    "attributes": {name: _encode(value) for name, value in ins.attributes},
+                    "inputs": list(ins.inputs),
+                    "outputs": list(ins.outputs),
+                }
+                for ins in program.instructions
+            ],
+            "inputs": list(program.inputs),
+            "outputs": list(program.outputs),
+        }
+    )
+
+
+def program_from_json(text: str) -> Program:
+    """The verified program of a JSON document."""
+    data = read_document(text, FORMAT, VERSION)
+    try:
+        program = Program(
+            tuple(ArraySpec(dtype_from_name(name), tuple(shape)) for name, shape in data["slots"]),
+            tuple(
+                instruction(
+                    entry["op"],
+                    tuple(entry["inputs"]),
+                    tuple(entry["outputs"]),
+                    {name: freeze(_decode(value)) for name, value in entry["attributes"].items()},
+                )
+                for entry in data["instructions"]
+            ),
+            tuple(data["inputs"]),
+            tuple(data["outputs"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(f"{FORMAT}: the document lacks or garbles {error}") from None
+    return verify(program)
+
+
+def read_document(text: str, format: str, version: int) -> dict[str, Any]:
+    """The JSON object of `text` after checking its format and version."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FileFormatError(f"{format}: this is no JSON ({error})") from None
+    if not isinstance(data, dict) or data.get("format") != format:
+        got = data.get("format") if isinstance(data, dict) else type(data).__name__
+        raise FileFormatError(f"expected a document of format {format!r}, got {got!r}")
+    if type(data.get("version")) is not int or data["version"] < 1:
+        raise FileFormatError(f"{format}: version {data.get('version')!r} is no version")
+    if data["version"] > version:
+        raise FileFormatError(
+            f"{format} version {data['version']} was written by a newer einloom; this one reads up "
+            f"to version {version}: upgrade einloom"
+        )
+    return data
+
+
+def _encode(value: Any) -> Any:
+    return {"complex": [value.real, value.imag]} if isinstance(value, complex) else value
+
+
+def _decode(value: Any) -> Any:
+    return complex(*value["complex"]) if isinstance(value, dict) else value

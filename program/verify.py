@@ -1,0 +1,105 @@
+"""Is this a legal program? A table of rules; the first one broken is named with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from .._base.errors import ExtensionError, ProgramError
+from ..backend.catalogue import infer
+from ..backend.spec import ArraySpec
+from .extension import family_of
+from .ir import Instruction, Program
+
+Complaint = str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One law of programs: `check` yields a complaint for every place that breaks it."""
+
+    name: str
+    check: Callable[[Program], Iterator[Complaint]]
+
+
+def verify(program: Program) -> Program:
+    """Return `program`, or raise `ProgramError` naming instruction, slot and the first rule broken."""
+    for rule in RULES:
+        for complaint in rule.check(program):
+            raise ProgramError(f"ill-formed program: {complaint} (rule: {rule.name})")
+    return program
+
+
+def _slots_exist(program: Program) -> Iterator[Complaint]:
+    n = len(program.slots)
+    for where, slots in _uses(program):
+        for slot in slots:
+            if type(slot) is not int or not 0 <= slot < n:
+                yield f"{where} names slot %{slot}, there are {n}"
+
+
+def _shapes_are_sizes(program: Program) -> Iterator[Complaint]:
+    for slot, spec in enumerate(program.slots):
+        if any(type(n) is not int or n < 0 for n in spec.shape):
+            yield f"slot %{slot} has shape {spec.shape}"
+
+
+def _written_once(program: Program) -> Iterator[Complaint]:
+    written = set(program.inputs)
+    if len(written) != len(program.inputs):
+        yield f"inputs {program.inputs} name a slot twice"
+    for index, ins in enumerate(program.instructions):
+        for slot in ins.outputs:
+            if slot in written:
+                yield f"{_at(index, ins)} writes slot %{slot} again"
+            written.add(slot)
+
+
+def _defined_before_use(program: Program) -> Iterator[Complaint]:
+    written = set(program.inputs)
+    for index, ins in enumerate(program.instructions):
+        for slot in ins.inputs:
+            if slot not in written:
+                yield f"{_at(index, ins)} reads slot %{slot} before it is written"
+        written.update(ins.outputs)
+    for slot in program.outputs:
+        if slot not in written:
+            yield f"output slot %{slot} is never written"
+
+
+def _agrees_with_inference(program: Program) -> Iterator[Complaint]:
+    for index, ins in enumerate(program.instructions):
+        try:
+            expected = _inferred(ins, program.specs(ins.inputs))
+        except (ProgramError, ExtensionError) as error:
+            yield f"{_at(index, ins)}: {error}"
+            continue
+        if expected != program.specs(ins.outputs):
+            got = ", ".join(map(str, program.specs(ins.outputs)))
+            yield f"{_at(index, ins)} yields {', '.join(map(str, expected))}, its slots say {got}"
+
+
+def _inferred(ins: Instruction, inputs: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
+    if ins.family is not None:
+        return tuple(family_of(ins.family).infer(ins.attrs, inputs))
+    return (infer(ins.op, ins.attrs, inputs),)
+
+
+def _uses(program: Program) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield "inputs", program.inputs
+    for index, ins in enumerate(program.instructions):
+        yield _at(index, ins), ins.inputs + ins.outputs
+    yield "outputs", program.outputs
+
+
+def _at(index: int, ins: Instruction) -> str:
+    return f"instruction {index} ({ins.op})"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("every slot named exists", _slots_exist),
+    Rule("sizes are integers >= 0", _shapes_are_sizes),
+    Rule("a slot is written once", _written_once),
+    Rule("a slot is written before it is read", _defined_before_use),
+    Rule("dtypes and shapes are those the catalogue infers", _agrees_with_inference),
+)

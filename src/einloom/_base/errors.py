@@ -1,0 +1,74 @@
+"""One tree of errors; each is also a subclass of what users of NumPy catch today.
+
+A message tells three things: the call as the user wrote it, what was got, and the remedy.
+"""
+
+from __future__ import annotations
+
+
+class EinloomError(Exception):
+    """Base of every error that einloom raises on purpose."""
+
+
+class SubscriptError(EinloomError, ValueError):
+    """The subscripts of an equation cannot be read."""
+
+
+class ShapeError(EinloomError, ValueError):
+    """Shapes do not fit the equation, each other, or `out`."""
+
+
+class DTypeError(EinloomError, TypeError):
+    """Dtypes cannot be combined or cast as asked."""
+
+
+class PathError(EinloomError, ValueError):
+    """A contraction path is not one of this equation."""
+
+
+class OptionError(EinloomError, ValueError):
+    """An argument or option has a value without meaning."""
+
+
+class CallError(EinloomError, TypeError):
+    """A function was called with arguments that do not belong together."""
+
+
+class ConversionError(EinloomError, TypeError):
+    """An operand is no array that einloom can read without copying it behind the user's back."""
+
+
+class MemoryLimitError(EinloomError, MemoryError):
+    """The predicted peak memory exceeds the limit; nothing has been run."""
+
+
+class FileFormatError(EinloomError, ValueError):
+    """A file cannot be read, or was written by a newer version."""
+
+
+class ProgramError(EinloomError, ValueError):
+    """A program breaks a rule of the IR; the message names instruction, slot and rule."""
+
+
+class ExtensionError(EinloomError, LookupError):
+    """An extension family or its runtime is missing, ambiguous or misbehaves."""
+
+
+class Unsupported(EinloomError, NotImplementedError):
+    """A backend cannot do this; the message names op, dtype, device and the remedy."""
+
+
+def caret(text: str, position: int, width: int = 1) -> str:
+    """Two lines that show `text` with carets under `width` characters from `position`.
+
+    A long text is cut to a window around the spot, so that the caret stays in sight.
+
+    >>> print(caret("ij,j$->i", 4))
+        ij,j$->i
+            ^
+    """
+    start = max(0, position - 36) if len(text) > 76 else 0
+    shown = text[start : start + 72] if len(text) > 76 else text
+    left, right = "..." * (start > 0), "..." * (start + len(shown) < len(text))
+    pad = " " * (4 + len(left) + position - start)
+    return f"    {left}{shown}{right}\n{pad}{'^' * max(1, width)}"

@@ -1,0 +1,166 @@
+"""Options: one frozen value, changed for a block or for the process, first read from EINLOOM_*."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from .errors import OptionError
+from .numbers import parse_bytes
+
+SMALL = 1 << 15
+"""Scalar multiplications below which a step stays on plain NumPy and never waits for a compiler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Settings that no argument of a call names.
+
+    threads: threads of our parallel kernels; None means the CPUs this process may use.
+    memory_limit: default of `memory_limit=`, in bytes, "4GiB" or a fraction below 1; None: no limit.
+    budget: default planning budget in units of work (greedy trials); None: scaled to the problem.
+    cache_dir: folder of compiled kernels; None means the user's own cache folder.
+    progress: "auto" (long runs on a terminal), True or False.
+    small: scalar multiplications below which kernels are not used; 0 forces them, inf forbids them.
+    """
+
+    threads: int | None = None
+    memory_limit: int | float | str | None = None
+    budget: int | None = None
+    cache_dir: str | None = None
+    progress: bool | str = "auto"
+    small: float = SMALL
+
+    def __post_init__(self) -> None:
+        for name in ("threads", "budget"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise OptionError(f"options({name}={value!r}): give a positive integer, or None")
+        if not isinstance(self.small, (int, float)) or math.isnan(self.small) or self.small < 0:
+            raise OptionError(f"options(small={self.small!r}): give a number >= 0, or infinity")
+        if self.progress not in (True, False, "auto"):
+            raise OptionError(f'options(progress={self.progress!r}): give True, False or "auto"')
+        check_memory_limit(self.memory_limit, "options")
+
+
+_PROCESS: list[Options] = []  # one element once read; a list so that tests can empty it
+_BLOCK: ContextVar[Options | None] = ContextVar("einloom_options", default=None)
+
+
+def get_options() -> Options:
+    """The options in force here: those of the innermost `options(...)` block, else the process's."""
+    return _BLOCK.get() or (_PROCESS[0] if _PROCESS else _read_environment())
+
+
+def set_options(**changes: Any) -> Options:
+    """Change options for the whole process; returns the new value."""
+    _PROCESS[:] = [_replaced(_PROCESS[0] if _PROCESS else _read_environment(), changes)]
+    return _PROCESS[0]
+
+
+@contextmanager
+def options(**changes: Any) -> Iterator[Options]:
+    """Change options inside a `with` block, for this thread or task only.
+
+    >>> with options(threads=1) as inside:
+    ...     inside.threads
+    1
+    """
+    value = _replaced(get_options(), changes)
+    token = _BLOCK.set(value)
+    try:
+        yield value
+    finally:
+        _BLOCK.reset(token)
+
+
+def set_num_threads(threads: int | None) -> None:
+    """Threads of the default backend's kernels; None means the CPUs this process may use."""
+    set_options(threads=threads)
+
+
+def num_threads() -> int:
+    """Threads that parallel kernels use now: the option, else the CPUs this process may use."""
+    asked = get_options().threads
+    if asked is not None:
+        return asked
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
+
+
+def cache_dir() -> Path:
+    """The user's own cache folder: the option, else XDG_CACHE_HOME/einloom, else ~/.cache/einloom."""
+    asked = get_options().cache_dir
+    if asked is not None:
+        return Path(asked)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "einloom"
+
+
+def check_memory_limit(limit: object, call: str) -> None:
+    """Refuse a memory limit without meaning: it is bytes, a size string, or a fraction below 1."""
+    bad: str | None = None
+    if limit is None:
+        return
+    if isinstance(limit, str):
+        size = parse_bytes(limit)
+        bad = None if size is not None and size > 0 else "no size"
+    elif isinstance(limit, bool) or not isinstance(limit, (int, float)):
+        bad = f"a {type(limit).__name__}"
+    elif not limit > 0:
+        bad = "not positive"
+    elif limit >= 1 and limit != int(limit if math.isfinite(limit) else 0):
+        bad = "neither whole bytes nor a fraction below 1"
+    if bad is not None:
+        raise OptionError(
+            f"{call}(memory_limit={limit!r}): {bad}. Give bytes as an integer, a string such as "
+            f'"4GiB" or "500 MB", or a float below 1 as a fraction of the memory available.'
+        )
+
+
+def _replaced(value: Options, changes: dict[str, Any]) -> Options:
+    known = [field.name for field in fields(Options)]
+    unknown = [name for name in changes if name not in known]
+    if unknown:
+        raise OptionError(f"options({unknown[0]}=...): no such option; there are {', '.join(known)}")
+    return replace(value, **changes)
+
+
+def _read_environment() -> Options:
+    found: dict[str, Any] = {}
+    for field in fields(Options):
+        variable = f"EINLOOM_{field.name.upper()}"
+        text = os.environ.get(variable)
+        if text:
+            try:
+                found[field.name] = _READERS[field.name](text)
+                Options(**{field.name: found[field.name]})
+            except ValueError as error:
+                raise OptionError(f"environment variable {variable}={text!r}: {error}") from None
+    _PROCESS[:] = [Options(**found)]
+    return _PROCESS[0]
+
+
+def _read_limit(text: str) -> float | str:
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return value if value < 1 else int(value)
+
+
+_READERS = {
+    "threads": int,
+    "memory_limit": _read_limit,
+    "budget": int,
+    "cache_dir": str,
+    "progress": lambda text: {"1": True, "0": False, "true": True, "false": False}.get(text.lower(), text),
+    "small": float,
+}
