@@ -2,6 +2,7 @@
 
 A case is a frozen value that prints as the lines that repeat it.
 """
+# ruff: noqa: RUF001 (labels in other alphabets)
 
 from __future__ import annotations
 
@@ -228,10 +229,10 @@ def lay_out(values: np.ndarray, layout: str, rng: np.random.Generator) -> np.nda
         order = rng.permutation(values.ndim)
         return np.array(values.transpose(order), order="C").transpose(np.argsort(order))
     if layout == "sliced":
-        steps = [int(step) for step in rng.integers(1, 4, values.ndim)]
-        pairs = zip(values.shape, steps, strict=True)
-        room = np.zeros([n * step + 1 for n, step in pairs], values.dtype)
-        view = room[(*(slice(1, None, step) for step in steps), ...)]
+        drawn = rng.integers(1, 4, values.ndim).tolist()
+        pairs = [(n, s if n > 1 else 1) for n, s in zip(values.shape, drawn, strict=True)]
+        room = np.zeros([n * step for n, step in pairs], values.dtype)
+        view = room[(*(slice(None, None, step) for _, step in pairs), ...)]
         view[...] = values
         return view
     if layout == "reversed":
@@ -261,11 +262,8 @@ def tiny(equation: str, ellipsis: Shape = (), **sizes: int) -> Case:
 
 
 def shape_of(term: Term, sizes: dict[str, int], ellipsis: Shape) -> Shape:
-    return tuple(
-        n
-        for label in term
-        for n in (ellipsis if label is Ellipsis else [sizes.get(str(label), 2)])
-    )
+    sized = [ellipsis if label is Ellipsis else (sizes.get(str(label), 2),) for label in term]
+    return tuple(n for under in sized for n in under)
 
 
 def rows(*table: tuple[Any, ...]) -> list[Case]:
@@ -564,8 +562,8 @@ CORPUS: dict[str, list[Case]] = {
         (((frozenset({1}), b"b"), (b"b",), (frozenset({1}),)), (2, 3), (3,)),
         # 78 labels, all but a few of size 1; an operand may have 32 axes everywhere
         (
-            f"{''.join(MANY[:30])},{''.join(MANY[25:55])},{''.join(MANY[50:])}"
-            f"->{MANY[77]}{MANY[40]}{MANY[0]}",
+            ",".join(map("".join, (MANY[:30], MANY[25:55], MANY[50:])))
+            + f"->{MANY[77]}{MANY[40]}{MANY[0]}",
             (2, *[1] * 25, 3, 1, 1, 1),
             (1, 3, *[1] * 13, 2, *[1] * 9, 2, *[1] * 4),
             (2, *[1] * 26, 3),
@@ -616,6 +614,7 @@ DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "longdouble", "complex64", "complex128", "clongdouble"),
 )
+WEIGHTS = (1,) * 9 + (2, 4, 4, 1, 3, 4, 1)
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MORE_LETTERS = LETTERS + "0123456789αβγδλμσωßé×÷≠√あ漢\U0001f600"
 HASHABLES: tuple[Label, ...] = (
@@ -656,7 +655,8 @@ def random_terms(r: random.Random) -> tuple[list[Term], Term | None, list[Shape]
     """Terms over small integers and '...', the output or None, and shapes that fit."""
     sizes = {label: r.choices([0, 1, 2, 3, 4, 5], [1, 4, 10, 10, 5, 3])[0] for label in range(8)}
     count = r.choices([1, 2, 3, 4, 5, 6], [4, 8, 5, 3, 2, 2])[0]
-    hidden = [r.choice([1, 2, 3]) for _ in range(r.choice([0, 1, 2, 2]))] if r.random() < 0.3 else []
+    depth = r.choice([0, 1, 2, 2]) if r.random() < 0.3 else 0
+    hidden = [r.choice([1, 2, 3]) for _ in range(depth)]
     dots = bool(hidden) or r.random() < 0.05
     terms: list[Term] = []
     for _ in range(count):
@@ -706,12 +706,9 @@ def write(r: random.Random, terms: list[Term], output: Term | None, labels: list
     right = None if output is None else tuple(names.get(x, x) for x in output)
     if form in ("integers", "hashables"):
         return (*named, *([right] if right is not None else []))
-    space = r.choice(["", " ", "  "]) if r.random() < 0.2 else ""
-    left, right_text = (
-        f"{space},{space}".join(map(spell, named)),
-        "" if right is None else f"{space}->{space}{spell(right)}",
-    )
-    return left + right_text
+    space = r.choice([" ", "  "]) if r.random() < 0.2 else ""
+    arrow = "" if right is None else f"{space}->{space}{spell(right)}"
+    return f"{space},{space}".join(map(spell, named)) + arrow
 
 
 def spell(term: Term) -> str:
@@ -720,8 +717,8 @@ def spell(term: Term) -> str:
 
 def random_dtypes(r: random.Random, count: int) -> tuple[str, ...]:
     if r.random() < 0.5:
-        return (r.choice(DTYPES),)
-    return tuple(r.choice(DTYPES) for _ in range(count))
+        return tuple(r.choices(DTYPES, WEIGHTS))
+    return tuple(r.choices(DTYPES, WEIGHTS, k=count))
 
 
 def random_dtype(r: random.Random, dtypes: Sequence[str], casting: str) -> str:

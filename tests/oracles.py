@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
-
 from tests.tolerance import assert_close, tolerance
 
 if TYPE_CHECKING:
@@ -20,9 +19,7 @@ Labels = tuple[Hashable, ...]
 numpy_einsum = np.einsum  # kept before a test can replace it
 
 
-def label_sizes(
-    inputs: Sequence[Labels], shapes: Iterable[tuple[int, ...]]
-) -> dict[Hashable, int]:
+def label_sizes(inputs: Sequence[Labels], shapes: Iterable[tuple[int, ...]]) -> dict[Hashable, int]:
     """Size of every label; a label of size 1 in one operand takes its size from another."""
     sizes: dict[Hashable, int] = {}
     for labels, shape in zip(inputs, shapes, strict=True):

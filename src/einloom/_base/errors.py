@@ -22,7 +22,7 @@ class DTypeError(EinloomError, TypeError):
     """Dtypes cannot be combined or cast as asked."""
 
 
-class PathError(EinloomError, ValueError):
+class PathError(EinloomError, ValueError, RuntimeError):
     """A contraction path is not one of this equation."""
 
 

@@ -1,0 +1,1 @@
+"""Contraction: equations, networks, trees, planners, lowering and the einsum front."""

@@ -1,0 +1,288 @@
+"""`plan` and `compile`: decide once, run many times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._base.errors import CallError, MemoryLimitError, OptionError, ShapeError
+from .._base.numbers import format_bytes
+from .._base.options import get_options
+from ..backend.door import as_ndarray
+from .arguments import (
+    DType,
+    conj_positions,
+    constant_positions,
+    is_view_network,
+    memory_limit_bytes,
+    memory_order,
+    result_dtype,
+    spec_of,
+    split_call,
+)
+from .expression import Expression
+from .groups import plan_groups
+from .network import Network
+from .notation import Equation, Group, resolve
+from .plan import Plan
+from .planners import Candidate, Planner, Problem, as_planner, from_path, random_greedy
+
+OBJECTIVES = ("time", "flops", "size")
+MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+
+
+def plan(
+    equation_or_network: Any,
+    *shapes_or_arrays: Any,
+    dtype: Any = None,
+    objective: str = "time",
+    planner: Any = "auto",
+    memory_limit: int | float | str | None = None,
+    budget: int | None = None,
+    seed: int = 0,
+    constants: Iterable[int] = (),
+    order: str = "K",
+    conj: Iterable[int] = (),
+    embed_diagonal: bool = False,
+) -> Plan:
+    """Find in which order to contract: out[o] = sum over the other labels of the product of operands.
+
+    Args:
+        equation_or_network: subscripts as for `einsum`, or a `Network`. The interleaved form,
+            `plan(a, ["i", "j"], b, ["j", "k"])`, is read as well.
+        shapes_or_arrays: for each operand an array, or its shape as a tuple of integers.
+        dtype: of shapes and of the result; default float64 for shapes, promotion for arrays.
+        objective: "time" or "flops" (fewest multiplications), "size" (smallest largest intermediate).
+        planner: "auto", "greedy", "random-greedy", "optimal", "dp"; True, False (one step); a linear
+            path; an optimizer of opt_einsum or cotengra; a function marked by `planners.planner`.
+        memory_limit: bytes, a string such as "4GiB", or a fraction (< 1) of what is available, that
+            the predicted peak must not exceed.
+        budget: trials of the sampling planner; default: as many as the predicted cost is worth.
+        seed: the same seed gives the same plan.
+        constants: positions of operands that keep their values; they are recorded in the plan.
+        order: memory order of the result, as in numpy.einsum.
+        conj: positions of operands to conjugate.
+        embed_diagonal: allow repeated output labels.
+
+    Returns:
+        Plan: frozen; `print` shows a table, `path` is opt_einsum's.
+
+    Raises:
+        SubscriptError, ShapeError, DTypeError, PathError, OptionError: bad input, named.
+        MemoryLimitError: no plan found stays below the limit; the smallest peak found is named.
+
+    Complexity: "optimal" 3^n subsets, "greedy" O(n log n) for n operands of bounded rank.
+
+    >>> p = plan("ij,jk,kl->il", (8, 8), (8, 100), (100, 8))
+    >>> p.path, p.cost, p.flops
+    (((0, 1), (0, 1)), 12800, 25600)
+    """
+    call = "plan"
+    network, groups, dtypes, operands = _network(
+        equation_or_network, shapes_or_arrays, dtype, embed_diagonal, call
+    )
+    target = result_dtype(dtypes, dtype, None, "unsafe", is_view_network(network), call)
+    n = len(dtypes)
+    return search(
+        network,
+        groups,
+        dtypes=dtypes,
+        dtype=target,
+        choice=planner,
+        objective=objective,
+        memory_limit=memory_limit_bytes(memory_limit, call),
+        budget=budget,
+        seed=seed,
+        conj=conj_positions(conj, n, call),
+        order=memory_order(order, call),
+        constants=constant_positions(constants, n, call),
+        call=call,
+        argument="planner",
+    )
+
+
+def compile(
+    equation_or_plan: Any,
+    *shapes_or_arrays: Any,
+    dtype: Any = None,
+    constants: Mapping[int, Any] | Iterable[int] | None = None,
+    device: str = "cpu",
+    **planning: Any,
+) -> Expression:
+    """Plan and compile once; the Expression that comes back contracts arrays many times.
+
+    Args:
+        equation_or_plan: subscripts, a `Network`, or a `Plan` (then no shapes are given).
+        shapes_or_arrays: for each operand an array or its shape, a tuple. Arrays are looked at for
+            shape and dtype only, unless they are constants.
+        dtype: as in `plan`.
+        constants: operands kept inside the expression: {position: array}, or positions whose arrays
+            stand among `shapes_or_arrays`. They are left out of later calls.
+        device: "cpu".
+        planning: further arguments of `plan`.
+
+    Returns:
+        Expression: `expr(*arrays, out=None, alpha=1, beta=0)`.
+
+    >>> import numpy as np
+    >>> expr = compile("ij,jk->ik", (2, 3), (3, 2))
+    >>> expr(np.ones((2, 3)), np.ones((3, 2)))
+    array([[3., 3.],
+           [3., 3.]])
+    """
+    if device != "cpu":
+        raise OptionError(f'compile(device={device!r}): this version runs on "cpu"')
+    if isinstance(equation_or_plan, Plan):
+        if shapes_or_arrays or planning or dtype is not None:
+            raise CallError("compile: a Plan already fixes shapes, dtypes and path; give it alone")
+        found = equation_or_plan
+        values = _constants(constants, [()] * len(found.dtypes))
+    else:
+        interleaved = not isinstance(equation_or_plan, (str, Network))
+        given = split_call((equation_or_plan, *shapes_or_arrays), "compile")[0] if interleaved else shapes_or_arrays
+        values = _constants(constants, given)
+        found = plan(
+            equation_or_plan, *shapes_or_arrays, dtype=dtype, constants=tuple(values), **planning
+        )
+    return Expression(found, _checked(values, found))
+
+
+def search(
+    network: Network,
+    groups: tuple[Group, ...],
+    *,
+    dtypes: tuple[DType, ...],
+    dtype: DType,
+    choice: Any,
+    objective: str = "time",
+    memory_limit: int | None = None,
+    budget: int | None = None,
+    seed: int = 0,
+    conj: frozenset[int] = frozenset(),
+    order: str = "K",
+    constants: frozenset[int] = frozenset(),
+    call: str = "einsum",
+    argument: str = "optimize",
+) -> Plan:
+    """The plan by the planner chosen, within the memory limit; arguments are checked but these."""
+    if objective not in OBJECTIVES:
+        raise OptionError(f"{call}(objective={objective!r}): give one of {', '.join(OBJECTIVES)}")
+    if budget is not None and (type(budget) is not int or budget < 1):
+        raise OptionError(f"{call}(budget={budget!r}): give a positive integer, or None")
+    if type(seed) is not int:
+        raise OptionError(f"{call}(seed={seed!r}): give an integer")
+    if len(network.output_axes) > MOST_AXES:
+        raise ShapeError(
+            f"{call}: the result has {len(network.output_axes)} axes, a NumPy array at most {MOST_AXES}; "
+            f"sum over some, or give some operands apart"
+        )
+    planner = as_planner(choice, call, argument)
+    if groups and isinstance(choice, (list, tuple)) and choice and not _is_named(choice):
+        raise OptionError(
+            f"{call}({argument}=...): both the parentheses and a path fix the order; give only one"
+        )
+    problem = Problem(
+        objective,  # type: ignore[arg-type]
+        memory_limit,
+        dtype.itemsize,
+        budget or get_options().budget,
+        seed,
+    )
+
+    def planned(by: Planner, how: Problem) -> Plan:
+        found = plan_groups(network, groups, by, how) if groups else by(network, how)
+        return _plan_of(found, objective)
+
+    def _plan_of(found: Candidate, objective: str) -> Plan:
+        return Plan(
+            network, found.tree, dtypes, dtype, objective, found.planner, seed, found.proof,
+            conj, order, constants,
+        )  # fmt: skip
+
+    result = planned(planner, problem)
+    if memory_limit is None or result.peak_bytes <= memory_limit:
+        return result
+    return _within(result, memory_limit, planned, problem, choice, call)
+
+
+def _within(
+    first: Plan, limit: int, planned: Any, problem: Problem, choice: Any, call: str
+) -> Plan:
+    """The plan of smallest predicted peak among further trials, if it meets the limit."""
+    best = first
+    if choice in ("auto", None):
+        for seed in range(problem.seed, problem.seed + 3):
+            trial = Problem("size", limit, problem.itemsize, problem.budget or 32, seed)
+            best = min(best, planned(random_greedy, trial), key=lambda plan: plan.peak_bytes)
+            if best.peak_bytes <= limit:
+                return best
+    raise MemoryLimitError(
+        f"{call}: the memory limit is {format_bytes(limit)} ({limit} bytes), the smallest predicted peak "
+        f"found is {format_bytes(best.peak_bytes)} ({best.peak_bytes} bytes), operands and result "
+        f"included. Raise memory_limit to that, or use a smaller dtype"
+    )
+
+
+def _network(
+    source: Any, given: Sequence[Any], dtype: Any, embed_diagonal: bool, call: str
+) -> tuple[Network, tuple[Group, ...], tuple[DType, ...], list[Any]]:
+    """Network, groups and dtypes of the arguments of `plan`."""
+    wanted = None if dtype is None else np.dtype(dtype)
+    if isinstance(source, Network):
+        operands = list(given) or list(source.shapes)
+        if len(operands) != len(source.shapes):
+            raise ShapeError(f"{call}: the network has {len(source.shapes)} tensors, got {len(operands)}")
+        specs = [spec_of(x, wanted, call, k) for k, x in enumerate(operands)]
+        for k, (spec, shape) in enumerate(zip(specs, source.shapes, strict=True)):
+            if spec.shape != shape:
+                raise ShapeError(f"{call}: tensor {k} has shape {spec.shape}, the network says {shape}")
+        return source, (), tuple(spec.dtype for spec in specs), operands
+    operands, notation = split_call((source, *given), call)
+    specs = [spec_of(x, wanted, call, k) for k, x in enumerate(operands)]
+    equation: Equation = resolve(
+        notation, [len(spec.shape) for spec in specs], call, embed_diagonal
+    )
+    network = Network.of(equation, [spec.shape for spec in specs], call)
+    return network, equation.groups, tuple(spec.dtype.newbyteorder("=") for spec in specs), operands
+
+
+def _constants(constants: Any, given: Sequence[Any]) -> dict[int, Any]:
+    """{position: array} of either way to name constants."""
+    if constants is None:
+        return {}
+    n = len(given)
+    if isinstance(constants, Mapping):
+        constant_positions(constants, n, "compile")
+        return {position % n: value for position, value in constants.items()}
+    values: dict[int, Any] = {}
+    for position in sorted(constant_positions(constants, n, "compile")):
+        if isinstance(given[position], tuple):
+            raise CallError(
+                f"compile: operand {position} is a constant, but a shape was given; pass its array"
+            )
+        values[position] = given[position]
+    return values
+
+
+def _checked(constants: dict[int, Any], found: Plan) -> dict[int, Any]:
+    arrays: dict[int, Any] = {}
+    for position, value in constants.items():
+        array = as_ndarray(value, "compile", position)
+        if array.shape != found.network.shapes[position]:
+            raise ShapeError(
+                f"compile: constant {position} has shape {array.shape}, the equation says "
+                f"{found.network.shapes[position]}"
+            )
+        arrays[position] = array.astype(found.dtypes[position], casting="same_kind", copy=True)
+        arrays[position].flags.writeable = False
+    return arrays
+
+
+def _is_named(choice: Any) -> bool:
+    """NumPy's (name, elements), which is no path."""
+    return isinstance(choice[0], str) and choice[0] != "einsum_path"
+
+
+__all__ = ["compile", "from_path", "plan", "search"]

@@ -1,0 +1,151 @@
+"""What the arguments of einsum, plan and compile mean: operands, dtypes, limits; checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._base.errors import CallError, DTypeError, OptionError
+from .._base.memory import available_bytes
+from .._base.numbers import parse_bytes
+from .._base.options import check_memory_limit, get_options
+from ..backend.spec import ArraySpec, is_lowprec
+from .network import Network
+from .notation import Notation, interleaved, parse
+
+DType = np.dtype[Any]
+CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+
+
+def split_call(arguments: Sequence[Any], call: str) -> tuple[list[Any], Notation]:
+    """Operands and notation of a call in string or interleaved form."""
+    if not arguments:
+        raise CallError(f'{call}: give subscripts and operands, as in {call}("ij,jk->ik", a, b)')
+    if isinstance(arguments[0], str):
+        return list(arguments[1:]), parse(arguments[0], call)
+    return interleaved(arguments, call)
+
+
+def spec_of(operand: Any, dtype: DType | None, call: str, position: int) -> ArraySpec:
+    """Dtype and shape of an operand, or of a shape given as a tuple (float64 unless `dtype`)."""
+    if isinstance(operand, tuple):
+        if any(isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 0 for n in operand):
+            raise CallError(
+                f"{call}: operand {position} is the tuple {operand!r:.60}; a tuple is a shape, "
+                f"integers >= 0"
+            )
+        return ArraySpec(dtype or np.dtype(np.float64), tuple(int(n) for n in operand))
+    if not hasattr(operand, "shape") or not hasattr(operand, "dtype"):
+        operand = np.asarray(operand)
+    return ArraySpec(np.dtype(operand.dtype), tuple(operand.shape))
+
+
+def result_dtype(
+    dtypes: Sequence[DType], dtype: Any, out: DType | None, casting: str, is_view: bool, call: str
+) -> DType:
+    """The dtype of computation and result: `dtype`, else what operands and `out` promote to."""
+    target = _as_dtype(dtype, call)
+    if casting not in CASTINGS:
+        raise OptionError(f"{call}(casting={casting!r}): give one of {', '.join(CASTINGS)}")
+    if is_view and out is None and target in (None, dtypes[0]):
+        return dtypes[0]  # a view computes nothing: any dtype will do
+    for position, given in enumerate(dtypes):
+        if not _is_number(given):
+            raise DTypeError(
+                f"{call}: operand {position} has dtype {given}, which cannot be multiplied and added; "
+                f"convert it to numbers first"
+            )
+    if target is None:
+        try:
+            target = np.result_type(*dtypes, *([] if out is None else [out]))
+        except TypeError as error:
+            listed = ", ".join(dict.fromkeys(map(str, dtypes)))
+            raise DTypeError(
+                f"{call}: operands of dtypes {listed} have no common dtype ({error}); convert them, or "
+                f"pass dtype="
+            ) from None
+    elif not _is_number(target):
+        raise DTypeError(f"{call}(dtype={dtype!r}): {target} cannot be multiplied and added")
+    target = target.newbyteorder("=")
+    for position, given in enumerate(dtypes):
+        if not np.can_cast(given, target, casting):  # type: ignore[arg-type]
+            raise DTypeError(
+                f"{call}: operand {position} has dtype {given}, which casting={casting!r} does not let "
+                f'become {target}; pass casting="unsafe", or another dtype='
+            )
+    if out is not None and not np.can_cast(target, out, casting):  # type: ignore[arg-type]
+        raise DTypeError(
+            f"{call}: the result has dtype {target}, which casting={casting!r} does not let become "
+            f'the dtype {out} of out; pass casting="unsafe", or an out of another dtype'
+        )
+    return target
+
+
+def memory_limit_bytes(limit: Any, call: str) -> int | None:
+    """A memory limit in bytes: the argument, else the option; None where neither limits."""
+    check_memory_limit(limit, call)
+    if limit is None:
+        limit = get_options().memory_limit
+    if limit is None:
+        return None
+    if isinstance(limit, str):
+        return parse_bytes(limit)
+    if limit < 1:
+        available = available_bytes()
+        if available is None:
+            raise OptionError(
+                f"{call}(memory_limit={limit!r}): this system does not tell how much memory is "
+                f"available; give bytes instead of a fraction"
+            )
+        return int(limit * available)
+    return None if limit == float("inf") else int(limit)
+
+
+def conj_positions(conj: Iterable[int], n: int, call: str) -> frozenset[int]:
+    """The operands to conjugate; negative positions count from the end."""
+    return _positions(conj, n, "conj", call)
+
+
+def constant_positions(constants: Iterable[int], n: int, call: str) -> frozenset[int]:
+    """The operands that stay the same from call to call."""
+    return _positions(constants, n, "constants", call)
+
+
+def memory_order(order: Any, call: str) -> str:
+    """NumPy's order argument: C, F, A or K."""
+    if order is None:
+        return "K"
+    if isinstance(order, str) and order.upper() in ("C", "F", "A", "K"):
+        return order.upper()
+    raise OptionError(f"{call}(order={order!r}): give one of 'C', 'F', 'A', 'K'")
+
+
+def is_view_network(network: Network) -> bool:
+    """One operand, nothing summed: the result is a view of it."""
+    return len(network.terms) == 1 and all(label in network.open for label in network.terms[0])
+
+
+def _positions(positions: Iterable[int], n: int, name: str, call: str) -> frozenset[int]:
+    try:
+        found = [int(p.__index__()) for p in positions]
+    except (TypeError, AttributeError):
+        raise CallError(f"{call}({name}={positions!r:.60}): give positions of operands") from None
+    for position in found:
+        if not -n <= position < n:
+            raise OptionError(f"{call}({name}=...): there is no operand {position} among {n}")
+    return frozenset(position % n for position in found)
+
+
+def _as_dtype(dtype: Any, call: str) -> DType | None:
+    if dtype is None:
+        return None
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        raise DTypeError(f"{call}(dtype={dtype!r:.60}): this is no dtype") from None
+
+
+def _is_number(dtype: DType) -> bool:
+    return dtype.kind in "biufcO" or is_lowprec(dtype)

@@ -1,0 +1,232 @@
+"""The front: numpy.einsum's signature and meaning, with a plan behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .._base.caches import Cache
+from .._base.errors import CallError, DTypeError
+from .._base.options import get_options
+from ..backend.door import as_ndarray, is_torch, to_torch
+from .api import search
+from .arguments import (
+    conj_positions,
+    is_view_network,
+    memory_limit_bytes,
+    memory_order,
+    result_dtype,
+    spec_of,
+    split_call,
+)
+from .expression import Expression
+from .network import Network
+from .notation import Notation, resolve
+from .plan import Plan
+
+_EXPRESSIONS: Cache[Expression] = Cache("expressions", 1024)
+
+
+def einsum(
+    *operands: Any,
+    out: Any = None,
+    optimize: Any = "auto",
+    dtype: Any = None,
+    order: str = "K",
+    casting: str = "safe",
+    memory_limit: int | float | str | None = None,
+    alpha: Any = 1,
+    beta: Any = 0,
+    conj: Iterable[int] = (),
+    embed_diagonal: bool = False,
+) -> Any:
+    """Einstein summation: out[o] = alpha * sum over the labels not in o of prod_i x_i[l_i] + beta * out.
+
+    `einsum("ij,jk->ik", a, b)` or `einsum(a, [0, 1], b, [1, 2], [0, 2])`, with the whole meaning of
+    numpy.einsum: implicit output, ellipsis, broadcasting of axes of size 1, traces and diagonals,
+    views where nothing is computed. Beyond NumPy: labels may be any character that is no ASCII
+    symbol, or any hashable value in interleaved form, and of any number; parentheses fix the order of
+    contraction, as in "(ij,jk),kl->il".
+
+    Args:
+        operands: subscripts and arrays, or arrays each followed by its labels.
+        out: array of the result's shape that is filled and returned; it may overlap operands.
+        optimize: "auto" (our planner); False: one step without intermediates; True, "greedy",
+            "optimal", "dp"; a path; NumPy's (name, elements); any optimizer of opt_einsum.
+        dtype: of computation and result; default: what the operands (and out) promote to. float16
+            and bfloat16 are accumulated in float32.
+        order: memory order of the result, "C", "F", "A" or "K".
+        casting: which conversions of operands and result are allowed, as in numpy.einsum.
+        memory_limit: bytes, "4GiB", or a fraction below 1 of what is available; the predicted peak
+            must stay below.
+        alpha, beta: factors of the result and of what `out` holds; out is not read when beta is 0.
+        conj: positions of operands to conjugate.
+        embed_diagonal: allow labels that repeat in the output; the result stands on their diagonal.
+
+    Returns:
+        numpy.ndarray, or a NumPy scalar for a result without axes; torch tensors come back as torch.
+
+    Raises:
+        SubscriptError, ShapeError, OptionError, PathError (all ValueError), DTypeError,
+        ConversionError (TypeError), MemoryLimitError (MemoryError): see each message.
+
+    >>> import numpy as np
+    >>> a = np.arange(6.0).reshape(2, 3)
+    >>> einsum("ij,kj->ik", a, a)
+    array([[ 5., 14.],
+           [14., 50.]])
+    >>> einsum("i->ii", np.array([1, 2]), embed_diagonal=True)
+    array([[1, 0],
+           [0, 2]])
+    """
+    key: Any = None
+    if len(operands) > 1 and type(operands[0]) is str:
+        arrays = operands[1:]
+        # the fast way: plain arrays and an equation seen before
+        key = _key(
+            operands[0], arrays, out, optimize, dtype, order, casting, memory_limit, conj, embed_diagonal
+        )
+        if key is not None:
+            expression = _EXPRESSIONS.get(key)
+            if expression is not None:
+                return expression.contract(list(arrays), out, alpha, beta)
+    given, notation = split_call(operands, "einsum")
+    checked = [as_ndarray(x, "einsum", k) for k, x in enumerate(given)]
+    if out is not None and not isinstance(out, np.ndarray):
+        raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")
+    conj, path = tuple(conj), _hashable_path(optimize)
+    expression = None
+    if key is None:
+        key = _key(notation, checked, out, path, dtype, order, casting, memory_limit, conj, embed_diagonal)
+        expression = _EXPRESSIONS.get(key) if key is not None else None
+    if expression is None:
+        found = _planned(
+            notation, checked, out, optimize, dtype, order, casting, memory_limit, conj, embed_diagonal
+        )
+        expression = Expression(found, call="einsum")
+        if key is not None:
+            _EXPRESSIONS.put(key, expression)
+    if not is_view_network(expression.plan.network):
+        checked = [_native(x) for x in checked]
+    result = expression.contract(checked, out, alpha, beta)
+    return to_torch(result) if out is None and any(map(is_torch, given)) else result
+
+
+def einsum_path(
+    *operands: Any, optimize: Any = "greedy", memory_limit: int | float | str | None = None
+) -> tuple[list[Any], str]:
+    """The path that `einsum` would take, in NumPy's form, and the plan as text.
+
+    Returns:
+        (["einsum_path", (0, 1), ...], table), the list being valid as `optimize=` here and in NumPy.
+
+    >>> import numpy as np
+    >>> a = np.ones((2, 8)); b = np.ones((8, 9)); c = np.ones((9, 2))
+    >>> einsum_path("ij,jk,kl->il", a, b, c)[0]
+    ['einsum_path', (0, 1), (0, 1)]
+    """
+    given, notation = split_call(operands, "einsum_path")
+    specs = [spec_of(x, None, "einsum_path", k) for k, x in enumerate(given)]
+    equation = resolve(notation, [len(spec.shape) for spec in specs], "einsum_path")
+    network = Network.of(equation, [spec.shape for spec in specs], "einsum_path")
+    dtypes = tuple(spec.dtype for spec in specs)
+    found = search(
+        network,
+        equation.groups,
+        dtypes=dtypes,
+        dtype=result_dtype(dtypes, None, None, "safe", is_view_network(network), "einsum_path"),
+        choice=optimize,
+        memory_limit=memory_limit_bytes(memory_limit, "einsum_path"),
+        call="einsum_path",
+    )
+    return ["einsum_path", *found.path], str(found)
+
+
+def _planned(
+    notation: Notation,
+    arrays: list[Any],
+    out: Any,
+    optimize: Any,
+    dtype: Any,
+    order: str,
+    casting: str,
+    memory_limit: Any,
+    conj: Iterable[int],
+    embed_diagonal: bool,
+) -> Plan:
+    equation = resolve(notation, [x.ndim for x in arrays], "einsum", embed_diagonal)
+    network = Network.of(equation, [x.shape for x in arrays], "einsum")
+    is_view = is_view_network(network)
+    dtypes = tuple(x.dtype if is_view else x.dtype.newbyteorder("=") for x in arrays)
+    out_dtype = None if out is None else out.dtype.newbyteorder("=")
+    return search(
+        network,
+        equation.groups,
+        dtypes=dtypes,
+        dtype=result_dtype(dtypes, dtype, out_dtype, casting, is_view, "einsum"),
+        choice=optimize,
+        memory_limit=memory_limit_bytes(memory_limit, "einsum"),
+        conj=conj_positions(conj, len(arrays), "einsum"),
+        order=memory_order(order, "einsum"),
+    )
+
+
+def _key(
+    text: str | Notation,
+    arrays: Any,
+    out: Any,
+    optimize: Any,
+    dtype: Any,
+    order: str,
+    casting: str,
+    memory_limit: Any,
+    conj: Any,
+    embed_diagonal: bool,
+) -> Any:
+    """What the expression depends on, or None where an argument cannot be a key."""
+    signature = []
+    for x in arrays:
+        if type(x) is not np.ndarray:
+            return None
+        signature.append(x.shape)
+        signature.append(x.dtype)
+    if not all(x.dtype.isnative for x in arrays):
+        return None
+    if type(optimize) not in (str, bool, tuple) or isinstance(memory_limit, float):
+        return None
+    key = (
+        text,
+        tuple(signature),
+        optimize,
+        dtype,
+        order,
+        casting,
+        conj,
+        embed_diagonal,
+        memory_limit,
+        None if out is None else getattr(out, "dtype", False),
+        get_options(),
+    )
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _hashable_path(optimize: Any) -> Any:
+    if isinstance(optimize, list):
+        try:
+            return tuple(tuple(step) if not isinstance(step, str) else step for step in optimize)
+        except TypeError:
+            return optimize
+    return optimize
+
+
+def _native(x: Any) -> Any:
+    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+
+
+__all__ = ["CallError", "einsum", "einsum_path"]

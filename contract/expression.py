@@ -1,0 +1,188 @@
+"""An Expression is a plan and its executable: call it with arrays as often as wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .._base.errors import DTypeError, MemoryLimitError, OptionError, ShapeError
+from .._base.memory import available_bytes
+from .._base.numbers import format_bytes, format_seconds
+from ..backend.cpu import cpu
+from ..backend.door import as_ndarray, is_torch, to_torch
+from ..program.executable import Executable
+from ..program.ir import Program
+from .plan import Plan
+
+CHECK_FROM = 64 << 20
+"""Predicted peak below which a call does not ask the system how much memory is left."""
+
+
+class Expression:
+    """Contracts arrays of fixed shapes and dtypes along a plan.
+
+    `expr(*arrays, out=None, alpha=1, beta=0)` computes alpha * contraction + beta * out.
+    Operands that were given as constants are left out of the call. `plan`, `program`, `source` and
+    `peak_bytes` show what runs; `explain` predicts, and with arrays measures, each instruction.
+    Safe from several threads. Pickles; the program is compiled again on loading.
+    """
+
+    def __init__(self, plan: Plan, constants: Mapping[int, Any] | None = None, call: str = "compile") -> None:
+        self.plan = plan
+        self.constants = dict(constants or {})
+        self._free = [k for k in range(len(plan.dtypes)) if k not in self.constants]
+        self._executable = Executable(plan.program, cpu())
+        if self.peak_bytes >= CHECK_FROM:
+            check_memory(self.peak_bytes, call)
+
+    @property
+    def program(self) -> Program:
+        """The program after all passes."""
+        return self._executable.program
+
+    @property
+    def source(self) -> str:
+        """The generated Python function."""
+        return self._executable.source
+
+    @property
+    def peak_bytes(self) -> int:
+        """Predicted peak of operands, intermediates, scratch and result."""
+        return self._executable.peak_bytes
+
+    def __call__(self, *arrays: Any, out: Any = None, alpha: Any = 1, beta: Any = 0) -> Any:
+        operands = [as_ndarray(x, "expression", k) for k, x in enumerate(arrays)]
+        self._check(operands)
+        result = self.contract(operands, out, alpha, beta)
+        return to_torch(result) if out is None and any(map(is_torch, arrays)) else result
+
+    def contract(self, operands: list[Any], out: Any = None, alpha: Any = 1, beta: Any = 0) -> Any:
+        """Run on checked numpy arrays; results of no axes are NumPy scalars, as np.einsum's are."""
+        if self.constants:
+            free, count = iter(operands), len(self.plan.dtypes)
+            operands = [self.constants[k] if k in self.constants else next(free) for k in range(count)]
+        if self.peak_bytes >= CHECK_FROM:
+            check_memory(self.peak_bytes, "expression", sum(x.nbytes for x in operands))
+        return deliver(self._executable, self.plan, operands, out, alpha, beta)
+
+    def explain(self, *arrays: Any) -> str:
+        """A line for each instruction: op, engine, result, bytes, and with arrays its time."""
+        seconds: list[float] = []
+        if arrays:
+            operands = [as_ndarray(x, "explain", k) for k, x in enumerate(arrays)]
+            self._check(operands)
+            self._executable.interpret(*operands, seconds=seconds)
+        backend, lines = self._executable.backend, []
+        for index, ins in enumerate(self.program.instructions):
+            engine = backend.engine(ins.op, ins.attrs, self.program.specs(ins.inputs))
+            result = self.program.slots[ins.outputs[0]]
+            spent = format_seconds(seconds[index]) if seconds else ""
+            size = "view" if ins.is_view else format_bytes(result.nbytes)
+            lines.append(f"{index:>5}  {ins.op:<17}{engine:<14}{result!s:<34}{size:>12}  {spent}".rstrip())
+        lines.append(f"peak {format_bytes(self.peak_bytes)}" + (f", total {format_seconds(sum(seconds))}" if seconds else ""))
+        return "\n".join(lines)
+
+    def _check(self, operands: list[Any]) -> None:
+        if len(operands) != len(self._free):
+            raise ShapeError(f"expression: takes {len(self._free)} arrays, got {len(operands)}")
+        for position, x in zip(self._free, operands, strict=True):
+            shape, dtype = self.plan.network.shapes[position], self.plan.dtypes[position]
+            if x.shape != shape:
+                raise ShapeError(
+                    f"expression: operand {position} has shape {x.shape}, compiled for {shape}; "
+                    f"compile again for other shapes"
+                )
+            if x.dtype != dtype:
+                raise DTypeError(
+                    f"expression: operand {position} has dtype {x.dtype}, compiled for {dtype}; "
+                    f"convert it (x.astype), or compile again for other dtypes"
+                )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expression, (self.plan, self.constants)
+
+    def __repr__(self) -> str:
+        return f"<Expression of {len(self._free)} arrays, {len(self.program.instructions)} instructions>"
+
+
+def deliver(
+    executable: Executable, plan: Plan, operands: list[Any], out: Any, alpha: Any, beta: Any
+) -> Any:
+    """Run and hand over: alpha * result + beta * out, into `out` when given."""
+    scaled = _given(alpha, 1) or _given(beta, 0)
+    if scaled:
+        alpha, beta = _scalar(alpha, plan.dtype, "alpha"), _scalar(beta, plan.dtype, "beta")
+    if out is None:
+        if _given(beta, 0):
+            raise OptionError("einsum(beta=...): beta scales `out`; give out= as well, or leave beta 0")
+        result = executable(*operands)
+        if scaled:
+            result = executable.backend.assign(np.empty_like(result), result, alpha)
+        if result.ndim == 0:
+            return result[()]
+        if plan.order != "K":
+            result = _ordered(result, plan.order, operands)
+        # a program without instructions returns its operand: give a new view, as NumPy does
+        return result.view() if any(result is x for x in operands) else result
+    check_out(out, executable.program.slots[executable.program.outputs[0]].shape)
+    overlaps = any(np.may_share_memory(out, x) for x in operands)
+    if not scaled and not overlaps and out.dtype == plan.dtype:
+        return executable(*operands, out=out)
+    result = executable(*operands)
+    if overlaps and np.may_share_memory(out, result):
+        result = result.copy()  # a view of an operand: it must not change while it is read
+    return executable.backend.assign(out, result, alpha, beta)
+
+
+def _ordered(result: Any, order: str, operands: list[Any]) -> Any:
+    """The result in the memory order asked for; "A" is "F" if all operands are Fortran-ordered."""
+    if order == "A":
+        fortran = all(x.flags.f_contiguous and not x.flags.c_contiguous for x in operands)
+        order = "F" if fortran else "C"
+    return np.asarray(result, order=order)  # type: ignore[call-overload]
+
+
+def check_out(out: Any, shape: tuple[int, ...]) -> None:
+    """Refuse an `out` that is no writeable array of the result's shape."""
+    if not isinstance(out, np.ndarray):
+        raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")
+    if out.shape != shape:
+        raise ShapeError(f"einsum(out=...): out has shape {out.shape}, the result has shape {shape}")
+    if not out.flags.writeable:
+        raise ShapeError("einsum(out=...): out is read-only; pass a writeable array")
+
+
+def check_memory(peak: int, call: str, held: int = 0) -> None:
+    """Refuse what cannot fit: predicted peak, less operands already in memory, above what is free."""
+    available = available_bytes()
+    if available is not None and peak - held > available:
+        raise MemoryLimitError(
+            f"{call}: predicted peak {format_bytes(peak)}, but {format_bytes(available)} are available. "
+            f'Try memory_limit="{format_bytes(available).replace(" ", "")}" to ask for a plan that fits, '
+            f"a smaller dtype, or a better path"
+        )
+
+
+_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3, "O": 4}
+
+
+def _given(value: Any, default: int) -> bool:
+    return not (type(value) in (int, float) and value == default)
+
+
+def _scalar(value: Any, dtype: np.dtype[Any], name: str) -> Any:
+    """alpha and beta in the dtype of the result; what would lose their meaning is refused."""
+    try:
+        array = np.asarray(value)
+        if array.ndim != 0 or array.dtype.kind not in "biufcO":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise DTypeError(f"einsum({name}=...): give a number, got {type(value).__name__}") from None
+    if dtype.kind in _RANK and _RANK[array.dtype.kind] > _RANK[dtype.kind]:
+        raise DTypeError(
+            f"einsum({name}={value!r}): the result has dtype {dtype}, which cannot hold that factor; "
+            f"pass dtype= to compute in a wider one"
+        )
+    return value

@@ -1,0 +1,173 @@
+"""Plan -> Program: every step of the tree becomes reductions and one `dot_general`.
+
+Labels of size 1 vanish at the door (their axes are squeezed away) and come back in the result, so
+that no intermediate has more axes than labels of size >= 2. A label that only one operand of a step
+carries, and nobody after it, is summed before the product; labels of both operands that stay are
+batch axes; the rest of the shared ones are contracted. Operands are converted to the dtype of
+computation (float32 for the half precisions) before anything is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..backend.spec import Axes, compute_dtype, dtype_name
+from ..program.builder import Builder
+from ..program.ir import Program
+from .cost import Labels, StepLabels, walk
+from .network import Network
+from .tree import ContractionTree
+
+Tensor = tuple[int, Axes]
+"""A slot and the labels of its axes, those of size 1 left out."""
+
+
+def lower(
+    network: Network,
+    tree: ContractionTree,
+    dtypes: Sequence[np.dtype[np.generic]],
+    dtype: np.dtype[np.generic],
+    conj: frozenset[int] = frozenset(),
+) -> Program:
+    """The program that contracts `network` along `tree` with operands of `dtypes` to `dtype`."""
+    build = Builder()
+    inputs = [
+        build.input(given, shape) for given, shape in zip(dtypes, network.shapes, strict=True)
+    ]
+    if len(inputs) > 1 and 0 in network.extents:
+        return build.finish(_zeros(build, network, dtype))
+    wide = compute_dtype(dtype)
+    tensors: dict[int, Tensor] = {}
+    for operand, slot in enumerate(inputs):
+        tensor = _squeezed(build, network, operand, slot)
+        if len(inputs) > 1 or _sums(network):
+            tensor = (build.convert(tensor[0], wide), tensor[1])
+        if operand in conj and wide.kind in "cO":
+            tensor = (build("conj", tensor[0]), tensor[1])
+        tensors[operand] = tensor
+    wanted = tuple(label for label in network.output_axes if network.extents[label] > 1)
+    last = len(tree.ssa_path) - 1
+    for index, (step, labels) in enumerate(zip(tree.ssa_path, walk(network, tree), strict=True)):
+        operands = [tensors.pop(tensor) for tensor in step]
+        order = wanted if index == last else ()
+        tensors[tree.n + index] = _step(build, network, operands, labels, order)
+    return build.finish(_delivered(build, network, tensors[tree.n + last], dtype))
+
+
+def _squeezed(build: Builder, network: Network, operand: int, slot: int) -> Tensor:
+    """Without axes of size 1, and with the diagonal of labels that repeat."""
+    term, shape = network.terms[operand], network.shapes[operand]
+    ones = tuple(axis for axis, n in enumerate(shape) if n == 1)
+    if ones:
+        slot = build("squeeze", slot, axes=ones)
+    labels = tuple(label for label, n in zip(term, shape, strict=True) if n != 1)
+    for label in dict.fromkeys(labels):
+        axes = tuple(axis for axis, other in enumerate(labels) if other == label)
+        if len(axes) > 1:
+            slot = build("extract_diagonal", slot, axes=axes)
+            labels = tuple(
+                other for axis, other in enumerate(labels) if axis not in axes[1:]
+            )
+    return slot, labels
+
+
+def _step(
+    build: Builder, network: Network, operands: list[Tensor], labels: StepLabels, order: Axes
+) -> Tensor:
+    if len(operands) == 1:
+        return _reduced(build, operands[0], labels.result)
+    if len(operands) > 2:
+        result = _ordered(operands, labels.result, order)
+        terms = tuple(axes for _, axes in operands)
+        slots = (slot for slot, _ in operands)
+        return build("sum_product", *slots, terms=terms, output=result), result
+    lhs = _reduced(build, operands[0], labels.result | labels.operands[1])
+    rhs = _reduced(build, operands[1], labels.result | labels.operands[0])
+    if _better_swapped(lhs, rhs, order):
+        lhs, rhs = rhs, lhs
+    return _product(build, network, lhs, rhs, labels.result)
+
+
+def _reduced(build: Builder, tensor: Tensor, kept: Labels) -> Tensor:
+    """Sum over the labels that nobody needs any more."""
+    slot, labels = tensor
+    axes = tuple(axis for axis, label in enumerate(labels) if label not in kept)
+    if not axes:
+        return tensor
+    return build("reduce_sum", slot, axes=axes), tuple(x for x in labels if x in kept)
+
+
+def _product(
+    build: Builder, network: Network, lhs: Tensor, rhs: Tensor, result: Labels
+) -> Tensor:
+    """One dot_general; groups are listed in the order of the larger operand, which is moved least."""
+    (left, left_labels), (right, right_labels) = lhs, rhs
+    larger = left_labels if len(left_labels) >= len(right_labels) else right_labels
+    shared = [x for x in larger if x in left_labels and x in right_labels]
+    batch = tuple(x for x in shared if x in result)
+    contracted = tuple(x for x in shared if x not in result)
+    slot = build(
+        "dot_general",
+        left,
+        right,
+        batch=(_axes(batch, left_labels), _axes(batch, right_labels)),
+        contracting=(_axes(contracted, left_labels), _axes(contracted, right_labels)),
+    )
+    free = [x for x in (*left_labels, *right_labels) if x not in shared]
+    return slot, (*batch, *free)
+
+
+def _better_swapped(lhs: Tensor, rhs: Tensor, order: Axes) -> bool:
+    """Whether the wanted order of the result lists rhs's free labels before lhs's."""
+    for label in order:
+        if (label in lhs[1]) != (label in rhs[1]):
+            return label in rhs[1]
+    return False
+
+
+def _ordered(operands: list[Tensor], result: Labels, order: Axes) -> Axes:
+    if order:
+        return order
+    seen = dict.fromkeys(label for _, axes in operands for label in axes)
+    return tuple(label for label in seen if label in result)
+
+
+def _delivered(build: Builder, network: Network, tensor: Tensor, dtype: np.dtype[np.generic]) -> int:
+    """The result in its dtype, its axes in the order asked for, size-1 and repeated axes included."""
+    slot, labels = tensor
+    slot = build.convert(slot, dtype)
+    unique = tuple(dict.fromkeys(network.output_axes))
+    slot = build.transpose(slot, _axes(tuple(x for x in unique if x in labels), labels))
+    ones = tuple(axis for axis, label in enumerate(unique) if label not in labels)
+    if ones:
+        slot = build("expand_dims", slot, axes=ones)
+    for label in unique:
+        copies = network.output_axes.count(label) - 1
+        if copies:
+            slot = build("embed_diagonal", slot, axis=unique.index(label), copies=copies)
+    if len(unique) == len(network.output_axes):
+        return slot
+    at = [*unique]  # embed_diagonal appends its copies, label by label
+    for label in unique:
+        at += [label] * (network.output_axes.count(label) - 1)
+    perm: list[int] = []
+    for label in network.output_axes:
+        perm.append(next(axis for axis, x in enumerate(at) if x == label and axis not in perm))
+    return build.transpose(slot, tuple(perm))
+
+
+def _zeros(build: Builder, network: Network, dtype: np.dtype[np.generic]) -> int:
+    """A label of size 0 leaves nothing to add, or a result without elements."""
+    shape = tuple(network.extents[label] for label in network.output_axes)
+    zero = build("constant", value=0, dtype=dtype_name(dtype))
+    return build("copy", build("broadcast_in_dim", zero, shape=shape, axes=()))
+
+
+def _sums(network: Network) -> bool:
+    return any(label not in network.open for label in network.terms[0])
+
+
+def _axes(labels: Axes, of: Axes) -> Axes:
+    return tuple(of.index(label) for label in labels)

@@ -1,0 +1,172 @@
+"""The hypergraph that planners see: tensors that carry labels, labels that have sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from .._base.errors import ShapeError, SubscriptError
+from .notation import Equation, Label
+
+
+class Network:
+    """Tensors and the labels they share; a label on three or more tensors is a hyperedge.
+
+    The contraction of a network is out[o] = sum over all labels not in o of the product of its
+    tensors. Labels may be any hashable values and of any number.
+
+    Args:
+        inputs: for each tensor the labels of its axes; a label that repeats is a diagonal.
+        output: labels of the result's axes.
+        sizes: the size of every label.
+        embed_diagonal: allow labels that repeat in `output`; the result stands on their diagonal.
+
+    Raises:
+        SubscriptError: an output label is in no tensor, or repeats.
+        ShapeError: a label has no size, or one that is no integer >= 0.
+
+    >>> net = Network([("a", "b"), ("b", "c")], ("a", "c"), {"a": 2, "b": 3, "c": 4})
+    >>> net
+    Network(2 tensors, 3 labels, output of 2 axes)
+    >>> net.inputs, net.output, net.sizes["b"]
+    ((('a', 'b'), ('b', 'c')), ('a', 'c'), 3)
+    """
+
+    def __init__(
+        self,
+        inputs: Iterable[Iterable[Label]],
+        output: Iterable[Label],
+        sizes: Mapping[Label, int],
+        embed_diagonal: bool = False,
+    ) -> None:
+        number: dict[Label, int] = {}
+        terms = tuple(
+            tuple(number.setdefault(label, len(number)) for label in term) for term in inputs
+        )
+        if not terms:
+            raise SubscriptError("Network: give at least one tensor")
+        names = tuple(output)
+        missing = [label for label in names if label not in number]
+        if missing:
+            raise SubscriptError(f"Network: the output label {missing[0]!r} is in no tensor")
+        if len(set(names)) != len(names) and not embed_diagonal:
+            raise SubscriptError("Network: the output repeats a label; pass embed_diagonal=True")
+        extents = tuple(_size_of(label, sizes) for label in number)
+        shapes = tuple(tuple(extents[label] for label in term) for term in terms)
+        self._set(terms, shapes, tuple(number[label] for label in names), extents, tuple(number))
+
+    def _set(
+        self,
+        terms: tuple[tuple[int, ...], ...],
+        shapes: tuple[tuple[int, ...], ...],
+        output_axes: tuple[int, ...],
+        extents: tuple[int, ...],
+        labels: tuple[Label, ...],
+    ) -> None:
+        values = locals()
+        for name in ("terms", "shapes", "output_axes", "extents", "labels"):
+            object.__setattr__(self, name, values[name])
+
+    terms: tuple[tuple[int, ...], ...]
+    """Labels of each tensor's axes, as integers."""
+    shapes: tuple[tuple[int, ...], ...]
+    """Shapes of the tensors; an axis of size 1 may stand for a label of larger size (broadcasting)."""
+    output_axes: tuple[int, ...]
+    """Labels of the result's axes, as integers."""
+    extents: tuple[int, ...]
+    """Size of each label."""
+    labels: tuple[Label, ...]
+    """The user's name of each label."""
+
+    @classmethod
+    def of(cls, equation: Equation, shapes: Sequence[tuple[int, ...]], call: str) -> Network:
+        """The network of an equation for these shapes; an axis of size 1 broadcasts."""
+        extents = [1] * len(equation.labels)
+        first: list[int | None] = [None] * len(equation.labels)
+        for operand, (term, shape) in enumerate(zip(equation.inputs, shapes, strict=True)):
+            seen: dict[int, int] = {}
+            for label, n in zip(term, shape, strict=True):
+                if seen.setdefault(label, n) != n:
+                    raise ShapeError(
+                        f"{call}: operand {operand} of shape {shape} repeats the label "
+                        f"{equation.labels[label]!r} on axes of sizes {seen[label]} and {n}; "
+                        f"a diagonal needs equal sizes"
+                    )
+                if n != 1 and extents[label] not in (1, n):
+                    raise ShapeError(
+                        f"{call}: label {equation.labels[label]!r} has size {extents[label]} in operand "
+                        f"{first[label]} and {n} in operand {operand} (shapes "
+                        f"{shapes[first[label] or 0]} and {shape}); sizes must agree or be 1"
+                    )
+                if n != 1 and extents[label] == 1:
+                    extents[label], first[label] = n, operand
+        network = cls.__new__(cls)
+        network._set(
+            equation.inputs, tuple(shapes), equation.output, tuple(extents), equation.labels
+        )
+        return network
+
+    @property
+    def inputs(self) -> tuple[tuple[Label, ...], ...]:
+        """Labels of each tensor's axes, by the user's names."""
+        return tuple(tuple(self.labels[label] for label in term) for term in self.terms)
+
+    @property
+    def output(self) -> tuple[Label, ...]:
+        """Labels of the result's axes, by the user's names."""
+        return tuple(self.labels[label] for label in self.output_axes)
+
+    @property
+    def sizes(self) -> dict[Label, int]:
+        """Size of every label, by the user's names."""
+        return dict(zip(self.labels, self.extents, strict=True))
+
+    @cached_property
+    def carried(self) -> tuple[frozenset[int], ...]:
+        """Labels that each tensor really carries: a broadcast axis carries none."""
+        return tuple(
+            frozenset(
+                label for label, n in zip(term, shape, strict=True) if n == self.extents[label]
+            )
+            for term, shape in zip(self.terms, self.shapes, strict=True)
+        )
+
+    @cached_property
+    def open(self) -> frozenset[int]:
+        """Labels of the output."""
+        return frozenset(self.output_axes)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.terms, self.shapes, self.output_axes, self.extents, self.labels)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Network is frozen; build a new one to change {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Network) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, self._key()
+
+    def __repr__(self) -> str:
+        axes = len(self.output_axes)
+        return f"Network({len(self.terms)} tensors, {len(self.labels)} labels, output of {axes} axes)"
+
+
+def _restored(*values: Any) -> Network:
+    network = Network.__new__(Network)
+    network._set(*values)
+    return network
+
+
+def _size_of(label: Label, sizes: Mapping[Label, int]) -> int:
+    if label not in sizes:
+        raise ShapeError(f"Network: label {label!r} has no size")
+    size = sizes[label]
+    if isinstance(size, bool) or not hasattr(size, "__index__") or int(size) < 0:
+        raise ShapeError(f"Network: label {label!r} has size {size!r}; give an integer >= 0")
+    return int(size)

@@ -1,0 +1,219 @@
+"""A plan: the network, the tree found for it, and what that will cost; frozen, printable, storable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._base.errors import FileFormatError
+from ..backend.cpu import cpu
+from ..backend.spec import dtype_from_name, dtype_name
+from ..program.ir import Program
+from ..program.passes import optimise
+from ..program.schedule import schedule
+from ..program.serial import read_document
+from . import show
+from .cost import Cost, total_cost
+from .lower import lower
+from .network import Network
+from .tree import ContractionTree, Path
+
+FORMAT = "einloom.plan"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a network will be contracted. `print` shows the steps; `to_json` and pickle are exact.
+
+    network: tensors, labels and sizes.
+    tree: the contraction tree.
+    dtypes, dtype: of the operands and of the result.
+    objective, planner, seed: what was searched for, by whom.
+    proof: "optimal" when no tree is cheaper, else None.
+    conj: operands that are conjugated.
+    order: memory order of the result, as NumPy's `order=`.
+    constants: operands that keep their values from call to call.
+    """
+
+    network: Network
+    tree: ContractionTree
+    dtypes: tuple[np.dtype[np.generic], ...]
+    dtype: np.dtype[np.generic]
+    objective: str = "time"
+    planner: str = "path given"
+    seed: int = 0
+    proof: str | None = None
+    conj: frozenset[int] = frozenset()
+    order: str = "K"
+    constants: frozenset[int] = frozenset()
+
+    @property
+    def path(self) -> Path:
+        """opt_einsum's linear path: positions in the list of tensors that are left."""
+        return self.tree.path
+
+    @property
+    def ssa_path(self) -> Path:
+        """The path with a new number for every result: step k makes tensor n + k."""
+        return self.tree.ssa_path
+
+    @cached_property
+    def totals(self) -> Cost:
+        return total_cost(self.network, self.tree)
+
+    @property
+    def cost(self) -> int:
+        """Scalar multiplications: over the steps, the product of the sizes of all labels in the step."""
+        return self.totals.cost
+
+    @property
+    def flops(self) -> int:
+        """opt_einsum's count: 2 * cost for a step that sums a label, else cost."""
+        return self.totals.flops
+
+    @property
+    def largest_intermediate(self) -> int:
+        """Elements of the largest result of a step."""
+        return self.totals.largest_intermediate
+
+    @property
+    def n_slices(self) -> int:
+        """In how many slices the contraction runs; labels are not sliced yet, so always 1."""
+        return 1
+
+    @cached_property
+    def program(self) -> Program:
+        """The program of this plan after all passes."""
+        return optimise(self.lowered)
+
+    @property
+    def lowered(self) -> Program:
+        """The program as lowered, before any pass."""
+        return lower(self.network, self.tree, self.dtypes, self.dtype, self.conj)
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """Operands, intermediates, scratch and result at the worst moment, in bytes."""
+        peak = schedule(self.program, cpu()).peak_bytes
+        output = self.program.slots[self.program.outputs[0]].nbytes
+        return peak if self.order == "K" else peak + output  # the copy into the order asked for
+
+    def to_json(self) -> str:
+        """One JSON document; labels other than strings, integers and tuples of these become integers."""
+        net = self.network
+        labels = [_label_to_json(label) for label in net.labels]
+        renamed = any(label is None for label in labels)
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "einloom": _version(),
+                "labels": list(range(len(labels))) if renamed else labels,
+                "labels_replaced": renamed,
+                "terms": net.terms,
+                "shapes": net.shapes,
+                "output": net.output_axes,
+                "extents": net.extents,
+                "ssa_path": self.tree.ssa_path,
+                "dtypes": [dtype_name(dtype) for dtype in self.dtypes],
+                "dtype": dtype_name(self.dtype),
+                "objective": self.objective,
+                "planner": self.planner,
+                "seed": self.seed,
+                "proof": self.proof,
+                "conj": sorted(self.conj),
+                "order": self.order,
+                "constants": sorted(self.constants),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan of a JSON document, checked as if it were made anew."""
+        data = read_document(text, FORMAT, VERSION)
+        try:
+            return _from_document(data)
+        except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
+            raise FileFormatError(f"{FORMAT}: the document lacks or garbles {error}") from None
+
+    def __str__(self) -> str:
+        return show.table(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Plan of {len(self.network.terms)} operands by {self.planner}: "
+            f"cost {show.count(self.cost)}, peak {show.size(self.peak_bytes)}>"
+        )
+
+
+def _from_document(data: dict[str, Any]) -> Plan:
+    labels = [_label_from_json(label) for label in data["labels"]]
+    terms, extents, output = _axes(data["terms"]), _ints(data["extents"]), _ints(data["output"])
+    shapes = _axes(data["shapes"])
+    if min((label for term in (*terms, output) for label in term), default=0) < 0:
+        raise ValueError("a negative label")
+    plain = Network(
+        [[labels[label] for label in term] for term in terms],
+        [labels[label] for label in output],
+        dict(zip(labels, extents, strict=True)),
+        embed_diagonal=True,
+    )
+    for term, shape in zip(terms, shapes, strict=True):
+        for label, n in zip(term, shape, strict=True):
+            if n not in (1, extents[label]):
+                raise ValueError(f"an axis of size {n} for label {labels[label]!r}")
+    network = Network.__new__(Network)
+    network._set(terms, shapes, output, extents, tuple(labels))
+    if plain.labels != network.labels or len(data["dtypes"]) != len(terms):
+        raise ValueError("labels out of order")
+    return Plan(
+        network=network,
+        tree=ContractionTree(len(terms), _axes(data["ssa_path"])),
+        dtypes=tuple(dtype_from_name(name) for name in data["dtypes"]),
+        dtype=dtype_from_name(data["dtype"]),
+        objective=data["objective"],
+        planner=data["planner"],
+        seed=data["seed"],
+        proof=data["proof"],
+        conj=frozenset(_ints(data["conj"])),
+        order=data["order"],
+        constants=frozenset(_ints(data["constants"])),
+    )
+
+
+def _axes(value: Sequence[Sequence[Any]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(_ints(row) for row in value)
+
+
+def _ints(row: Sequence[Any]) -> tuple[int, ...]:
+    if any(type(item) is not int for item in row):
+        raise TypeError(f"integers, got {row!r:.40}")
+    return tuple(row)
+
+
+def _label_to_json(label: Any) -> Any:
+    """Strings and integers as they are, tuples as {"tuple": [...]}, anything else None."""
+    if type(label) in (str, int):
+        return label
+    if type(label) is tuple:
+        items = [_label_to_json(item) for item in label]
+        return None if None in items else {"tuple": items}
+    return None
+
+
+def _label_from_json(label: Any) -> Any:
+    if isinstance(label, dict):
+        return tuple(_label_from_json(item) for item in label["tuple"])
+    return label
+
+
+def _version() -> str:
+    from .. import __version__
+
+    return __version__
