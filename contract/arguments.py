@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import CallError, DTypeError, OptionError
+from .._base.errors import CallError, DTypeError, OptionError, SubscriptError
 from .._base.memory import available_bytes
 from .._base.numbers import parse_bytes
 from .._base.options import check_memory_limit, get_options
@@ -21,8 +21,8 @@ CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 def split_call(arguments: Sequence[Any], call: str) -> tuple[list[Any], Notation]:
     """Operands and notation of a call in string or interleaved form."""
-    if not arguments:
-        raise CallError(f'{call}: give subscripts and operands, as in {call}("ij,jk->ik", a, b)')
+    if not arguments or (isinstance(arguments[0], str) and len(arguments) == 1):
+        raise SubscriptError(f'{call}: give subscripts and operands, as in {call}("ij,jk->ik", a, b)')
     if isinstance(arguments[0], str):
         return list(arguments[1:]), parse(arguments[0], call)
     return interleaved(arguments, call)
@@ -43,9 +43,18 @@ def spec_of(operand: Any, dtype: DType | None, call: str, position: int) -> Arra
 
 
 def result_dtype(
-    dtypes: Sequence[DType], dtype: Any, out: DType | None, casting: str, is_view: bool, call: str
+    dtypes: Sequence[DType],
+    dtype: Any,
+    out: DType | None,
+    casting: str,
+    is_view: bool,
+    call: str,
+    any_out: bool = False,
 ) -> DType:
-    """The dtype of computation and result: `dtype`, else what operands and `out` promote to."""
+    """The dtype of computation and result: `dtype`, else what operands and `out` promote to.
+
+    any_out: `out` takes the result whatever its dtype.
+    """
     target = _as_dtype(dtype, call)
     if casting not in CASTINGS:
         raise OptionError(f"{call}(casting={casting!r}): give one of {', '.join(CASTINGS)}")
@@ -75,7 +84,7 @@ def result_dtype(
                 f"{call}: operand {position} has dtype {given}, which casting={casting!r} does not let "
                 f'become {target}; pass casting="unsafe", or another dtype='
             )
-    if out is not None and not np.can_cast(target, out, casting):  # type: ignore[arg-type]
+    if out is not None and not any_out and not np.can_cast(target, out, casting):  # type: ignore[arg-type]
         raise DTypeError(
             f"{call}: the result has dtype {target}, which casting={casting!r} does not let become "
             f'the dtype {out} of out; pass casting="unsafe", or an out of another dtype'

@@ -161,11 +161,13 @@ def _planned(
     is_view = is_view_network(network)
     dtypes = tuple(x.dtype if is_view else x.dtype.newbyteorder("=") for x in arrays)
     out_dtype = None if out is None else out.dtype.newbyteorder("=")
+    # NumPy's optimised einsum assigns into an `out` without axes whatever its dtype, and tests it
+    any_out = out is not None and out.ndim == 0 and optimize not in ("auto", None, False)
     return search(
         network,
         equation.groups,
         dtypes=dtypes,
-        dtype=result_dtype(dtypes, dtype, out_dtype, casting, is_view, "einsum"),
+        dtype=result_dtype(dtypes, dtype, out_dtype, casting, is_view, "einsum", any_out),
         choice=optimize,
         memory_limit=memory_limit_bytes(memory_limit, "einsum"),
         conj=conj_positions(conj, len(arrays), "einsum"),
@@ -206,7 +208,7 @@ def _key(
         conj,
         embed_diagonal,
         memory_limit,
-        None if out is None else getattr(out, "dtype", False),
+        None if out is None else (getattr(out, "dtype", None), getattr(out, "ndim", None)),
         get_options(),
     )
     try:

@@ -63,7 +63,7 @@ def interleaved(arguments: Sequence[Any], call: str = "einsum") -> tuple[list[An
     """Operands and notation of `a, [labels], b, [labels], ..., [output labels]`."""
     pairs, odd = divmod(len(arguments), 2)
     if pairs == 0:
-        raise CallError(f"{call}: give subscripts and operands, or operands each with its labels")
+        raise SubscriptError(f"{call}: give subscripts and operands, or operands each with its labels")
     operands = list(arguments[: 2 * pairs : 2])
     terms = tuple(_label_list(arguments[2 * k + 1], f"operand {k}", call) for k in range(pairs))
     output = _label_list(arguments[-1], "the output", call) if odd else None

@@ -56,7 +56,7 @@ def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArrayS
         return loops.bind_loops(dims, output)
     if engine == "multiply":
         return _bind_multiply(dims, inputs, output)
-    if not dims.lhs_batch:
+    if engine == "gemm" and not dims.lhs_batch:
         return _bind_gemm(dims, inputs, output)
     return _bind_batched(dims, inputs, output)
 

@@ -56,14 +56,17 @@ def bind_broadcast_in_dim(
 def bind_extract_diagonal(
     attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
 ) -> Kernel:
-    first, *others = attrs["axes"]
-    kept = [axis for axis in range(len(inputs[0].shape)) if axis not in others]
+    axes = attrs["axes"]
 
     def run(x: Any) -> Any:
-        strides = list(x.strides)
-        strides[first] += sum(strides[axis] for axis in others)
-        # a writeable view of x, as np.einsum("ii->i", x) is: as_strided inherits x's flag
-        return np.lib.stride_tricks.as_strided(x, output.shape, [strides[axis] for axis in kept])
+        # a writeable view that shares x's base, as np.einsum("ii->i", x) gives: merge the axes two at
+        # a time; ndarray.diagonal puts the new axis last and marks it read-only, both are undone
+        writeable = x.flags.writeable
+        for axis in reversed(axes[1:]):
+            x = np.moveaxis(x.diagonal(0, axes[0], axis), -1, axes[0])
+        if writeable:
+            x.flags.writeable = True
+        return x
 
     return run
 
