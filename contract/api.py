@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import CallError, MemoryLimitError, OptionError, ShapeError
+from .._base.errors import CallError, MemoryLimitError, OptionError, PathError, ShapeError
 from .._base.numbers import format_bytes
 from .._base.options import get_options
 from ..backend.door import as_ndarray
@@ -15,7 +15,6 @@ from .arguments import (
     DType,
     conj_positions,
     constant_positions,
-    is_view_network,
     memory_limit_bytes,
     memory_order,
     result_dtype,
@@ -24,6 +23,7 @@ from .arguments import (
 )
 from .expression import Expression
 from .groups import plan_groups
+from .lower import is_view
 from .network import Network
 from .notation import Equation, Group, resolve
 from .plan import Plan
@@ -83,7 +83,7 @@ def plan(
     network, groups, dtypes, operands = _network(
         equation_or_network, shapes_or_arrays, dtype, embed_diagonal, call
     )
-    target = result_dtype(dtypes, dtype, None, "unsafe", is_view_network(network), call)
+    target = result_dtype(dtypes, dtype, None, "unsafe", is_view(network), call)
     n = len(dtypes)
     return search(
         network,
@@ -192,7 +192,10 @@ def search(
     )
 
     def planned(by: Planner, how: Problem) -> Plan:
-        found = plan_groups(network, groups, by, how) if groups else by(network, how)
+        try:
+            found = plan_groups(network, groups, by, how) if groups else by(network, how)
+        except PathError as error:
+            raise PathError(f"{call}({argument}=...): {error}") from None
         return _plan_of(found, objective)
 
     def _plan_of(found: Candidate, objective: str) -> Plan:

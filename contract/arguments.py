@@ -12,7 +12,6 @@ from .._base.memory import available_bytes
 from .._base.numbers import parse_bytes
 from .._base.options import check_memory_limit, get_options
 from ..backend.spec import ArraySpec, is_lowprec
-from .network import Network
 from .notation import Notation, interleaved, parse
 
 DType = np.dtype[Any]
@@ -129,11 +128,6 @@ def memory_order(order: Any, call: str) -> str:
     if isinstance(order, str) and order.upper() in ("C", "F", "A", "K"):
         return order.upper()
     raise OptionError(f"{call}(order={order!r}): give one of 'C', 'F', 'A', 'K'")
-
-
-def is_view_network(network: Network) -> bool:
-    """One operand, nothing summed: the result is a view of it."""
-    return len(network.terms) == 1 and all(label in network.open for label in network.terms[0])
 
 
 def _positions(positions: Iterable[int], n: int, name: str, call: str) -> frozenset[int]:

@@ -14,7 +14,6 @@ from ..backend.door import as_ndarray, is_torch, to_torch
 from .api import search
 from .arguments import (
     conj_positions,
-    is_view_network,
     memory_limit_bytes,
     memory_order,
     result_dtype,
@@ -22,6 +21,7 @@ from .arguments import (
     split_call,
 )
 from .expression import Expression
+from .lower import is_view
 from .network import Network
 from .notation import Notation, resolve
 from .plan import Plan
@@ -108,7 +108,7 @@ def einsum(
         expression = Expression(found, call="einsum")
         if key is not None:
             _EXPRESSIONS.put(key, expression)
-    if not is_view_network(expression.plan.network):
+    if not is_view(expression.plan.network):
         checked = [_native(x) for x in checked]
     result = expression.contract(checked, out, alpha, beta)
     return to_torch(result) if out is None and any(map(is_torch, given)) else result
@@ -136,7 +136,7 @@ def einsum_path(
         network,
         equation.groups,
         dtypes=dtypes,
-        dtype=result_dtype(dtypes, None, None, "safe", is_view_network(network), "einsum_path"),
+        dtype=result_dtype(dtypes, None, None, "safe", is_view(network), "einsum_path"),
         choice=optimize,
         memory_limit=memory_limit_bytes(memory_limit, "einsum_path"),
         call="einsum_path",
@@ -158,8 +158,8 @@ def _planned(
 ) -> Plan:
     equation = resolve(notation, [x.ndim for x in arrays], "einsum", embed_diagonal)
     network = Network.of(equation, [x.shape for x in arrays], "einsum")
-    is_view = is_view_network(network)
-    dtypes = tuple(x.dtype if is_view else x.dtype.newbyteorder("=") for x in arrays)
+    view = is_view(network)
+    dtypes = tuple(x.dtype if view else x.dtype.newbyteorder("=") for x in arrays)
     out_dtype = None if out is None else out.dtype.newbyteorder("=")
     # NumPy's optimised einsum assigns into an `out` without axes whatever its dtype, and tests it
     any_out = out is not None and out.ndim == 0 and optimize not in ("auto", None, False)
@@ -167,7 +167,7 @@ def _planned(
         network,
         equation.groups,
         dtypes=dtypes,
-        dtype=result_dtype(dtypes, dtype, out_dtype, casting, is_view, "einsum", any_out),
+        dtype=result_dtype(dtypes, dtype, out_dtype, casting, view, "einsum", any_out),
         choice=optimize,
         memory_limit=memory_limit_bytes(memory_limit, "einsum"),
         conj=conj_positions(conj, len(arrays), "einsum"),

@@ -14,6 +14,8 @@ def plan_groups(
 ) -> Candidate:
     """Plan every group by `planner`, innermost first, and join the trees."""
     n = len(network.terms)
+    if n == 1:
+        return planner(network, problem)
     labels: dict[int, Labels] = dict(enumerate(network.carried))  # by member: operand or ~group
     names = {operand: operand for operand in range(n)}  # member -> tensor of the joint tree
     holders = [0] * len(network.extents)

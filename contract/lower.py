@@ -42,18 +42,23 @@ def lower(
     tensors: dict[int, Tensor] = {}
     for operand, slot in enumerate(inputs):
         tensor = _squeezed(build, network, operand, slot)
-        if len(inputs) > 1 or _sums(network):
+        if not is_view(network):
             tensor = (build.convert(tensor[0], wide), tensor[1])
         if operand in conj and wide.kind in "cO":
             tensor = (build("conj", tensor[0]), tensor[1])
         tensors[operand] = tensor
-    wanted = tuple(label for label in network.output_axes if network.extents[label] > 1)
+    wanted = tuple(x for x in dict.fromkeys(network.output_axes) if network.extents[x] > 1)
     last = len(tree.ssa_path) - 1
     for index, (step, labels) in enumerate(zip(tree.ssa_path, walk(network, tree), strict=True)):
         operands = [tensors.pop(tensor) for tensor in step]
         order = wanted if index == last else ()
         tensors[tree.n + index] = _step(build, network, operands, labels, order)
     return build.finish(_delivered(build, network, tensors[tree.n + last], dtype))
+
+
+def is_view(network: Network) -> bool:
+    """One operand, nothing summed: the result is a view of it, as in numpy.einsum."""
+    return len(network.terms) == 1 and all(label in network.open for label in network.terms[0])
 
 
 def _squeezed(build: Builder, network: Network, operand: int, slot: int) -> Tensor:
@@ -138,6 +143,8 @@ def _delivered(build: Builder, network: Network, tensor: Tensor, dtype: np.dtype
     """The result in its dtype, its axes in the order asked for, size-1 and repeated axes included."""
     slot, labels = tensor
     slot = build.convert(slot, dtype)
+    if len(network.terms) == 1 and not is_view(network) and not build.is_fresh(slot):
+        slot = build("copy", slot)  # a sum over axes of size 1 moves nothing, but is no view either
     unique = tuple(dict.fromkeys(network.output_axes))
     slot = build.transpose(slot, _axes(tuple(x for x in unique if x in labels), labels))
     ones = tuple(axis for axis, label in enumerate(unique) if label not in labels)
@@ -163,10 +170,6 @@ def _zeros(build: Builder, network: Network, dtype: np.dtype[np.generic]) -> int
     shape = tuple(network.extents[label] for label in network.output_axes)
     zero = build("constant", value=0, dtype=dtype_name(dtype))
     return build("copy", build("broadcast_in_dim", zero, shape=shape, axes=()))
-
-
-def _sums(network: Network) -> bool:
-    return any(label not in network.open for label in network.terms[0])
 
 
 def _axes(labels: Axes, of: Axes) -> Axes:

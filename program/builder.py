@@ -55,6 +55,13 @@ class Builder:
     def spec(self, slot: int) -> ArraySpec:
         return self._slots[slot]
 
+    def is_fresh(self, slot: int) -> bool:
+        """Whether the slot's memory is the program's own: no view of an input."""
+        made = {ins.outputs[0]: ins for ins in self._instructions if ins.is_view}
+        while slot in made:
+            slot = made[slot].inputs[0]
+        return slot not in self._inputs
+
     def transpose(self, x: int, perm: Axes) -> int:
         """x with its axes permuted; x itself if nothing changes."""
         return x if tuple(perm) == tuple(range(len(perm))) else self("transpose", x, perm=tuple(perm))

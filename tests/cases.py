@@ -17,6 +17,7 @@ from types import EllipsisType
 from typing import Any
 
 import numpy as np
+from tests.oracles import label_sizes
 
 Label = Hashable
 Shape = tuple[int, ...]
@@ -82,7 +83,8 @@ class Case:
             named = {x for term in self.equation for x in term if x is not Ellipsis}
             known = all(type(x) is int and 0 <= x < 52 for x in named)
         ignores_dtype = len(inputs) == 1 and self.out is None and set(inputs[0]) == set(output)
-        by_value = not NUMPY_2 and () in self.shapes and len(set(self.dtypes)) > 1
+        scalar = () in self.shapes or (self.out is not None and output == ())
+        by_value = scalar and not NUMPY_2 and len({*self.dtypes, self.out or self.dtypes[0]}) > 1
         return (
             known
             and not any(0 in shape for shape in self.shapes)
@@ -109,9 +111,7 @@ class Case:
         if self.out is None:
             return None
         inputs, output = self.labels
-        sizes: dict[Label, int] = {}
-        for labels, shape in zip(inputs, self.shapes, strict=True):
-            sizes.update((k, n) for k, n in zip(labels, shape, strict=True) if sizes.get(k, 1) == 1)
+        sizes = label_sizes(inputs, self.shapes)
         dtype = np.dtype(self.out)
         junk = np.full([sizes[label] for label in output], 77 if dtype.kind in "biu" else np.nan)
         return lay_out(junk.astype(dtype), self.out_layout, np.random.default_rng(self.seed))
@@ -143,7 +143,7 @@ class Case:
     def __str__(self) -> str:
         return (
             "# from the root of the repository:\n"
-            "import einloom, numpy as np\n"
+            "import einloom\n"
             "from tests.cases import Case\n"
             f"case = {self!r}\n"
             "einloom.einsum(*case.arguments(), **case.keywords())"
@@ -268,7 +268,7 @@ def shape_of(term: Term, sizes: dict[str, int], ellipsis: Shape) -> Shape:
 
 def rows(*table: tuple[Any, ...]) -> list[Case]:
     """Cases from rows (equation, shape of each operand ...)."""
-    return [Case(equation, shapes) for equation, *shapes_ in table for shapes in [tuple(shapes_)]]
+    return [Case(equation, tuple(shapes)) for equation, *shapes in table]
 
 
 MANY = [chr(0x4E00 + k) for k in range(78)]  # more labels than the alphabet has letters

@@ -107,14 +107,14 @@ ROWS: dict[str, list[Bad]] = {
         Bad("too many beside an ellipsis", ("ij...", V), caret=(0,)),
         Bad("too many around an ellipsis", ("i...j", V), caret=(0,)),
         Bad("an ellipsis missing in the output", ("i...->i", A)),
-        Bad("sizes disagree", ("ij,jk->ik", A, R), caret=(1, 3), says=("'j'", "3", "2")),
-        Bad("sizes disagree in the third", ("ij,jk,kl", A, A, R), caret=(4, 6), says=("'k'",)),
+        Bad("sizes disagree", ("ij,jk->ik", A, R), says=("'j'", "3", "2")),
+        Bad("sizes disagree in the third", ("ij,jk,kl", A, A, R), says=("'k'",)),
         Bad("sizes disagree under an ellipsis", ("...i,...i", R, A), says=("2", "3")),
-        Bad("a diagonal of 2 by 3", ("ii->i", R), caret=(0, 1), says=("'i'", "2", "3")),
-        Bad("a trace of 2 by 3", ("ii->", R), caret=(0, 1), says=("'i'", "2", "3")),
-        Bad("a diagonal of 1 by 3", ("ii->i", R[:1]), caret=(0, 1), says=("'i'", "1", "3")),
-        Bad("a trace of 1 by 3", ("ii->", R[:1]), caret=(0, 1), says=("'i'", "1", "3")),
-        Bad("1 by 3 beside 3", ("ii,i->i", R[:1], V), caret=(0, 1, 3), says=("'i'",)),
+        Bad("a diagonal of 2 by 3", ("ii->i", R), says=("'i'", "2", "3")),
+        Bad("a trace of 2 by 3", ("ii->", R), says=("'i'", "2", "3")),
+        Bad("a diagonal of 1 by 3", ("ii->i", R[:1]), says=("'i'", "1", "3")),
+        Bad("a trace of 1 by 3", ("ii->", R[:1]), says=("'i'", "1", "3")),
+        Bad("1 by 3 beside 3", ("ii,i->i", R[:1], V), says=("'i'",)),
         Bad("a trace of 0 by 1", ("ii->", np.zeros((0, 1))), says=("'i'",)),
     ],
     "interleaved": [
@@ -208,8 +208,8 @@ def test_error(row: Bad) -> None:
     assert "einsum" in message, "the call is not named"
     for part in row.says:
         assert part in message
-    if isinstance(error, einloom.SubscriptError) and isinstance(row.arguments[0], str):
-        assert row.arguments[0] in message, "the string is not shown"
+    if isinstance(error, einloom.SubscriptError):
+        assert all(x in message for x in row.arguments[:1] if isinstance(x, str)), "no string"
     if row.caret:
         assert caret_column(message, row.arguments[0]) in row.caret, message
 
