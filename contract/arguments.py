@@ -57,7 +57,7 @@ def result_dtype(
     target = _as_dtype(dtype, call)
     if casting not in CASTINGS:
         raise OptionError(f"{call}(casting={casting!r}): give one of {', '.join(CASTINGS)}")
-    if is_view and out is None and target in (None, dtypes[0]):
+    if is_view and out is None and (target is None or target == dtypes[0]):
         return dtypes[0]  # a view computes nothing: any dtype will do
     for position, given in enumerate(dtypes):
         if not _is_number(given):

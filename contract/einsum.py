@@ -108,7 +108,7 @@ def einsum(
         expression = Expression(found, call="einsum")
         if key is not None:
             _EXPRESSIONS.put(key, expression)
-    if not is_view(expression.plan.network):
+    if not all(x.dtype.isnative for x in checked) and not is_view(expression.plan.network):
         checked = [_native(x) for x in checked]
     result = expression.contract(checked, out, alpha, beta)
     return to_torch(result) if out is None and any(map(is_torch, given)) else result

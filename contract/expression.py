@@ -14,7 +14,6 @@ from ..backend.cpu import cpu
 from ..backend.door import as_ndarray, is_torch, to_torch
 from ..program.executable import Executable
 from ..program.ir import Program
-from .lower import is_view
 from .plan import Plan
 
 CHECK_FROM = 64 << 20
@@ -123,7 +122,7 @@ def deliver(
             result = executable.backend.assign(np.empty_like(result), result, alpha)
         if result.ndim == 0:
             return result[()]
-        if plan.order != "K" and not is_view(plan.network):  # a view keeps its order, as NumPy's
+        if plan.order != "K" and not executable.is_view:  # a view keeps its order, as NumPy's does
             result = _ordered(result, plan.order, operands)
         # a program without instructions returns its operand: give a new view, as NumPy does
         return result.view() if any(result is x for x in operands) else result

@@ -57,8 +57,12 @@ def lower(
 
 
 def is_view(network: Network) -> bool:
-    """One operand, nothing summed: the result is a view of it, as in numpy.einsum."""
-    return len(network.terms) == 1 and all(label in network.open for label in network.terms[0])
+    """One operand, nothing summed or embedded: the result is a view of it, as in numpy.einsum."""
+    return (
+        len(network.terms) == 1
+        and all(label in network.open for label in network.terms[0])
+        and len(network.open) == len(network.output_axes)
+    )
 
 
 def _squeezed(build: Builder, network: Network, operand: int, slot: int) -> Tensor:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from .._base.errors import ShapeError, SubscriptError
-from .notation import Equation, Label
+from .notation import Equation, Label, label_name
 
 
 class Network:
@@ -90,12 +90,12 @@ class Network:
                 if seen.setdefault(label, n) != n:
                     raise ShapeError(
                         f"{call}: operand {operand} of shape {shape} repeats the label "
-                        f"{equation.labels[label]!r} on axes of sizes {seen[label]} and {n}; "
+                        f"{label_name(equation.labels[label])} on axes of sizes {seen[label]} and {n}; "
                         f"a diagonal needs equal sizes"
                     )
                 if n != 1 and extents[label] not in (1, n):
                     raise ShapeError(
-                        f"{call}: label {equation.labels[label]!r} has size {extents[label]} in operand "
+                        f"{call}: label {label_name(equation.labels[label])} has size {extents[label]} in operand "
                         f"{first[label]} and {n} in operand {operand} (shapes "
                         f"{shapes[first[label] or 0]} and {shape}); sizes must agree or be 1"
                     )

@@ -98,6 +98,11 @@ def _broadcast_label(k: int) -> Label:
     return ("...", k)
 
 
+def label_name(label: Label) -> str:
+    """A label as messages show it."""
+    return f"of ellipsis axis -{label[1]}" if _is_broadcast(label) else repr(label)  # type: ignore[index]
+
+
 def _is_broadcast(label: Label) -> bool:
     return type(label) is tuple and len(label) == 2 and label[0] == "..."
 

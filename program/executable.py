@@ -50,6 +50,11 @@ class Executable:
             self._run = self._loop
 
     @property
+    def is_view(self) -> bool:
+        """Whether the results are views of the inputs."""
+        return all(ins.is_view for ins in self.program.instructions)
+
+    @property
     def peak_bytes(self) -> int:
         return self.schedule.peak_bytes
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..contract.api import compile, plan
+from ..contract.network import Network
 from .circuit import circuit_network, read_qsim, state_vector
 from .ising import ising_network, kaufman_log_partition, read_ising_cases
 from .report import DemoReport, DemoRow
@@ -119,14 +121,11 @@ def _contract(
     say: Say,
 ) -> Iterator[DemoRow]:
     """One row per case; the plan and the compiled expression are the same for all of them."""
-    from ..contract import compile_expression, plan  # late: the readers work without the engine
-    from ..contract.network import Network
-
     inputs, output, sizes = equation
     say(f"  {name}: planning {len(inputs)} tensors, {len(sizes)} labels")
     start = time.perf_counter()
     planned = plan(Network(inputs, output, sizes), dtype=dtype)
-    expression = compile_expression(planned)
+    expression = compile(planned)
     plan_seconds: float | None = time.perf_counter() - start
     for case in cases:
         say(f"  {name}: contracting, {case.name}")
