@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from .._base.errors import ProgramError
 from .spec import ArraySpec, Axes, Shape, dtype_from_name
 
@@ -142,7 +140,9 @@ def _extract_diagonal(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
     (x,), axes = inputs, attrs["axes"]
     _check_axes("extract_diagonal", "axes", axes, len(x.shape))
     if len(axes) < 2 or len({x.shape[axis] for axis in axes}) != 1:
-        raise ProgramError(f"extract_diagonal: axes={axes} of {x} must be two or more, equal in size")
+        raise ProgramError(
+            f"extract_diagonal: axes={axes} of {x} must be two or more, equal in size"
+        )
     return ArraySpec(x.dtype, tuple(n for axis, n in enumerate(x.shape) if axis not in axes[1:]))
 
 

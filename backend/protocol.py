@@ -23,7 +23,9 @@ class Backend(Protocol):
     name: str
     device: str
 
-    def bind(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    def bind(
+        self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
+    ) -> Kernel:
         """A kernel for `op` on arrays of these dtypes and shapes; `Unsupported` if there is none."""
         ...
 

@@ -13,6 +13,7 @@ from .._base.options import get_options
 from ..backend.door import as_ndarray
 from .arguments import (
     DType,
+    as_dtype,
     conj_positions,
     constant_positions,
     memory_limit_bytes,
@@ -80,7 +81,7 @@ def plan(
     (((0, 1), (0, 1)), 12800, 25600)
     """
     call = "plan"
-    network, groups, dtypes, operands = _network(
+    network, groups, dtypes = _network(
         equation_or_network, shapes_or_arrays, dtype, embed_diagonal, call
     )
     target = result_dtype(dtypes, dtype, None, "unsafe", is_view(network), call)
@@ -141,7 +142,11 @@ def compile(
         values = _constants(constants, [()] * len(found.dtypes))
     else:
         interleaved = not isinstance(equation_or_plan, (str, Network))
-        given = split_call((equation_or_plan, *shapes_or_arrays), "compile")[0] if interleaved else shapes_or_arrays
+        given = (
+            split_call((equation_or_plan, *shapes_or_arrays), "compile")[0]
+            if interleaved
+            else shapes_or_arrays
+        )
         values = _constants(constants, given)
         found = plan(
             equation_or_plan, *shapes_or_arrays, dtype=dtype, constants=tuple(values), **planning
@@ -230,25 +235,29 @@ def _within(
 
 def _network(
     source: Any, given: Sequence[Any], dtype: Any, embed_diagonal: bool, call: str
-) -> tuple[Network, tuple[Group, ...], tuple[DType, ...], list[Any]]:
+) -> tuple[Network, tuple[Group, ...], tuple[DType, ...]]:
     """Network, groups and dtypes of the arguments of `plan`."""
-    wanted = None if dtype is None else np.dtype(dtype)
+    wanted = as_dtype(dtype, call)
     if isinstance(source, Network):
         operands = list(given) or list(source.shapes)
         if len(operands) != len(source.shapes):
-            raise ShapeError(f"{call}: the network has {len(source.shapes)} tensors, got {len(operands)}")
+            raise ShapeError(
+                f"{call}: the network has {len(source.shapes)} tensors, got {len(operands)}"
+            )
         specs = [spec_of(x, wanted, call, k) for k, x in enumerate(operands)]
         for k, (spec, shape) in enumerate(zip(specs, source.shapes, strict=True)):
             if spec.shape != shape:
-                raise ShapeError(f"{call}: tensor {k} has shape {spec.shape}, the network says {shape}")
-        return source, (), tuple(spec.dtype for spec in specs), operands
+                raise ShapeError(
+                    f"{call}: tensor {k} has shape {spec.shape}, the network says {shape}"
+                )
+        return source, (), tuple(spec.dtype for spec in specs)
     operands, notation = split_call((source, *given), call)
     specs = [spec_of(x, wanted, call, k) for k, x in enumerate(operands)]
     equation: Equation = resolve(
         notation, [len(spec.shape) for spec in specs], call, embed_diagonal
     )
     network = Network.of(equation, [spec.shape for spec in specs], call)
-    return network, equation.groups, tuple(spec.dtype.newbyteorder("=") for spec in specs), operands
+    return network, equation.groups, tuple(spec.dtype.newbyteorder("=") for spec in specs)
 
 
 def _constants(constants: Any, given: Sequence[Any]) -> dict[int, Any]:

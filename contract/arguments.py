@@ -21,7 +21,9 @@ CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 def split_call(arguments: Sequence[Any], call: str) -> tuple[list[Any], Notation]:
     """Operands and notation of a call in string or interleaved form."""
     if not arguments or (isinstance(arguments[0], str) and len(arguments) == 1):
-        raise SubscriptError(f'{call}: give subscripts and operands, as in {call}("ij,jk->ik", a, b)')
+        raise SubscriptError(
+            f'{call}: give subscripts and operands, as in {call}("ij,jk->ik", a, b)'
+        )
     if isinstance(arguments[0], str):
         return list(arguments[1:]), parse(arguments[0], call)
     return interleaved(arguments, call)
@@ -54,7 +56,7 @@ def result_dtype(
 
     any_out: `out` takes the result whatever its dtype.
     """
-    target = _as_dtype(dtype, call)
+    target = as_dtype(dtype, call)
     if casting not in CASTINGS:
         raise OptionError(f"{call}(casting={casting!r}): give one of {', '.join(CASTINGS)}")
     if is_view and out is None and (target is None or target == dtypes[0]):
@@ -141,7 +143,8 @@ def _positions(positions: Iterable[int], n: int, name: str, call: str) -> frozen
     return frozenset(position % n for position in found)
 
 
-def _as_dtype(dtype: Any, call: str) -> DType | None:
+def as_dtype(dtype: Any, call: str) -> DType | None:
+    """A user's dtype argument, or None."""
     if dtype is None:
         return None
     try:

@@ -79,4 +79,3 @@ def total_cost(network: Network, tree: ContractionTree) -> Cost:
         flops += step_flops(size, len(step.operands), step.union != step.result)
         largest = max(largest, size_of(step.result, network.extents))
     return Cost(cost, flops, largest)
-

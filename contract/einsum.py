@@ -86,7 +86,16 @@ def einsum(
         arrays = operands[1:]
         # the fast way: plain arrays and an equation seen before
         key = _key(
-            operands[0], arrays, out, optimize, dtype, order, casting, memory_limit, conj, embed_diagonal
+            operands[0],
+            arrays,
+            out,
+            optimize,
+            dtype,
+            order,
+            casting,
+            memory_limit,
+            conj,
+            embed_diagonal,
         )
         if key is not None:
             expression = _EXPRESSIONS.get(key)
@@ -99,11 +108,22 @@ def einsum(
     conj, path = tuple(conj), _hashable_path(optimize)
     expression = None
     if key is None:
-        key = _key(notation, checked, out, path, dtype, order, casting, memory_limit, conj, embed_diagonal)
+        key = _key(
+            notation, checked, out, path, dtype, order, casting, memory_limit, conj, embed_diagonal
+        )
         expression = _EXPRESSIONS.get(key) if key is not None else None
     if expression is None:
         found = _planned(
-            notation, checked, out, optimize, dtype, order, casting, memory_limit, conj, embed_diagonal
+            notation,
+            checked,
+            out,
+            optimize,
+            dtype,
+            order,
+            casting,
+            memory_limit,
+            conj,
+            embed_diagonal,
         )
         expression = Expression(found, call="einsum")
         if key is not None:

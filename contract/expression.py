@@ -29,7 +29,9 @@ class Expression:
     Safe from several threads. Pickles; the program is compiled again on loading.
     """
 
-    def __init__(self, plan: Plan, constants: Mapping[int, Any] | None = None, call: str = "compile") -> None:
+    def __init__(
+        self, plan: Plan, constants: Mapping[int, Any] | None = None, call: str = "compile"
+    ) -> None:
         self.plan = plan
         self.constants = dict(constants or {})
         self._free = [k for k in range(len(plan.dtypes)) if k not in self.constants]
@@ -62,7 +64,9 @@ class Expression:
         """Run on checked numpy arrays; results of no axes are NumPy scalars, as np.einsum's are."""
         if self.constants:
             free, count = iter(operands), len(self.plan.dtypes)
-            operands = [self.constants[k] if k in self.constants else next(free) for k in range(count)]
+            operands = [
+                self.constants[k] if k in self.constants else next(free) for k in range(count)
+            ]
         if self.peak_bytes >= CHECK_FROM:
             check_memory(self.peak_bytes, "expression", sum(x.nbytes for x in operands))
         return deliver(self._executable, self.plan, operands, out, alpha, beta)
@@ -80,8 +84,13 @@ class Expression:
             result = self.program.slots[ins.outputs[0]]
             spent = format_seconds(seconds[index]) if seconds else ""
             size = "view" if ins.is_view else format_bytes(result.nbytes)
-            lines.append(f"{index:>5}  {ins.op:<17}{engine:<14}{result!s:<34}{size:>12}  {spent}".rstrip())
-        lines.append(f"peak {format_bytes(self.peak_bytes)}" + (f", total {format_seconds(sum(seconds))}" if seconds else ""))
+            lines.append(
+                f"{index:>5}  {ins.op:<17}{engine:<14}{result!s:<34}{size:>12}  {spent}".rstrip()
+            )
+        lines.append(
+            f"peak {format_bytes(self.peak_bytes)}"
+            + (f", total {format_seconds(sum(seconds))}" if seconds else "")
+        )
         return "\n".join(lines)
 
     def _check(self, operands: list[Any]) -> None:
@@ -116,7 +125,9 @@ def deliver(
         alpha, beta = _scalar(alpha, plan.dtype, "alpha"), _scalar(beta, plan.dtype, "beta")
     if out is None:
         if _given(beta, 0):
-            raise OptionError("einsum(beta=...): beta scales `out`; give out= as well, or leave beta 0")
+            raise OptionError(
+                "einsum(beta=...): beta scales `out`; give out= as well, or leave beta 0"
+            )
         result = executable(*operands)
         if scaled:
             result = executable.backend.assign(np.empty_like(result), result, alpha)
@@ -149,7 +160,9 @@ def check_out(out: Any, shape: tuple[int, ...]) -> None:
     if not isinstance(out, np.ndarray):
         raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")
     if out.shape != shape:
-        raise ShapeError(f"einsum(out=...): out has shape {out.shape}, the result has shape {shape}")
+        raise ShapeError(
+            f"einsum(out=...): out has shape {out.shape}, the result has shape {shape}"
+        )
     if not out.flags.writeable:
         raise ShapeError("einsum(out=...): out is read-only; pass a writeable array")
 

@@ -76,9 +76,7 @@ def _squeezed(build: Builder, network: Network, operand: int, slot: int) -> Tens
         axes = tuple(axis for axis, other in enumerate(labels) if other == label)
         if len(axes) > 1:
             slot = build("extract_diagonal", slot, axes=axes)
-            labels = tuple(
-                other for axis, other in enumerate(labels) if axis not in axes[1:]
-            )
+            labels = tuple(other for axis, other in enumerate(labels) if axis not in axes[1:])
     return slot, labels
 
 
@@ -108,9 +106,7 @@ def _reduced(build: Builder, tensor: Tensor, kept: Labels) -> Tensor:
     return build("reduce_sum", slot, axes=axes), tuple(x for x in labels if x in kept)
 
 
-def _product(
-    build: Builder, network: Network, lhs: Tensor, rhs: Tensor, result: Labels
-) -> Tensor:
+def _product(build: Builder, network: Network, lhs: Tensor, rhs: Tensor, result: Labels) -> Tensor:
     """One dot_general; groups are listed in the order of the larger operand, which is moved least."""
     (left, left_labels), (right, right_labels) = lhs, rhs
     larger = left_labels if len(left_labels) >= len(right_labels) else right_labels
@@ -143,7 +139,9 @@ def _ordered(operands: list[Tensor], result: Labels, order: Axes) -> Axes:
     return tuple(label for label in seen if label in result)
 
 
-def _delivered(build: Builder, network: Network, tensor: Tensor, dtype: np.dtype[np.generic]) -> int:
+def _delivered(
+    build: Builder, network: Network, tensor: Tensor, dtype: np.dtype[np.generic]
+) -> int:
     """The result in its dtype, its axes in the order asked for, size-1 and repeated axes included."""
     slot, labels = tensor
     slot = build.convert(slot, dtype)

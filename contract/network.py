@@ -37,7 +37,7 @@ class Network:
         self,
         inputs: Iterable[Iterable[Label]],
         output: Iterable[Label],
-        sizes: Mapping[Label, int],
+        sizes: Mapping[Any, int],
         embed_diagonal: bool = False,
     ) -> None:
         number: dict[Label, int] = {}
@@ -83,6 +83,7 @@ class Network:
     def of(cls, equation: Equation, shapes: Sequence[tuple[int, ...]], call: str) -> Network:
         """The network of an equation for these shapes; an axis of size 1 broadcasts."""
         extents = [1] * len(equation.labels)
+        names = [label_name(label) for label in equation.labels]
         first: list[int | None] = [None] * len(equation.labels)
         for operand, (term, shape) in enumerate(zip(equation.inputs, shapes, strict=True)):
             seen: dict[int, int] = {}
@@ -90,12 +91,12 @@ class Network:
                 if seen.setdefault(label, n) != n:
                     raise ShapeError(
                         f"{call}: operand {operand} of shape {shape} repeats the label "
-                        f"{label_name(equation.labels[label])} on axes of sizes {seen[label]} and {n}; "
+                        f"{names[label]} on axes of sizes {seen[label]} and {n}; "
                         f"a diagonal needs equal sizes"
                     )
                 if n != 1 and extents[label] not in (1, n):
                     raise ShapeError(
-                        f"{call}: label {label_name(equation.labels[label])} has size {extents[label]} in operand "
+                        f"{call}: label {names[label]} has size {extents[label]} in operand "
                         f"{first[label]} and {n} in operand {operand} (shapes "
                         f"{shapes[first[label] or 0]} and {shape}); sizes must agree or be 1"
                     )
@@ -154,7 +155,9 @@ class Network:
 
     def __repr__(self) -> str:
         axes = len(self.output_axes)
-        return f"Network({len(self.terms)} tensors, {len(self.labels)} labels, output of {axes} axes)"
+        return (
+            f"Network({len(self.terms)} tensors, {len(self.labels)} labels, output of {axes} axes)"
+        )
 
 
 def _restored(*values: Any) -> Network:
@@ -163,7 +166,7 @@ def _restored(*values: Any) -> Network:
     return network
 
 
-def _size_of(label: Label, sizes: Mapping[Label, int]) -> int:
+def _size_of(label: Label, sizes: Mapping[Any, int]) -> int:
     if label not in sizes:
         raise ShapeError(f"Network: label {label!r} has no size")
     size = sizes[label]

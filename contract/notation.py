@@ -63,12 +63,17 @@ def interleaved(arguments: Sequence[Any], call: str = "einsum") -> tuple[list[An
     """Operands and notation of `a, [labels], b, [labels], ..., [output labels]`."""
     pairs, odd = divmod(len(arguments), 2)
     if pairs == 0:
-        raise SubscriptError(f"{call}: give subscripts and operands, or operands each with its labels")
+        raise SubscriptError(
+            f"{call}: give subscripts and operands, or operands each with its labels"
+        )
     operands = list(arguments[: 2 * pairs : 2])
     terms = tuple(_label_list(arguments[2 * k + 1], f"operand {k}", call) for k in range(pairs))
     output = _label_list(arguments[-1], "the output", call) if odd else None
     notation = Notation(terms, output)
-    for term, place in [*((t, f"operand {k}") for k, t in enumerate(terms)), (output or (), "the output")]:
+    for term, place in [
+        *((t, f"operand {k}") for k, t in enumerate(terms)),
+        (output or (), "the output"),
+    ]:
         if sum(token is Ellipsis for token in term) > 1:
             raise SubscriptError(f"{call}: the labels of {place} hold more than one ellipsis")
     return operands, notation
@@ -192,7 +197,7 @@ def _label_list(value: Any, place: str, call: str) -> tuple[Token, ...]:
         raise CallError(
             f"{call}: the labels of {place} should be a list of hashable labels, got {value!r:.60}"
         ) from None
-    return tuple(int(label) if _is_int(label) else label for label in labels)  # type: ignore[call-overload]
+    return tuple(int(label) if _is_int(label) else label for label in labels)
 
 
 def _listed(labels: Any) -> str:
@@ -249,9 +254,7 @@ class _Parser:
             self.at += 1
         else:
             self._end_list()
-        return Notation(
-            tuple(self.terms), output, tuple(self.groups), self.text, tuple(self.spots)
-        )
+        return Notation(tuple(self.terms), output, tuple(self.groups), self.text, tuple(self.spots))
 
     def _token(self) -> None:
         char = self.text[self.at]

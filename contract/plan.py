@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import FileFormatError
+from .._base.numbers import format_bytes, format_count
 from ..backend.cpu import cpu
 from ..backend.spec import dtype_from_name, dtype_name
 from ..program.ir import Program
@@ -148,7 +149,7 @@ class Plan:
     def __repr__(self) -> str:
         return (
             f"<Plan of {len(self.network.terms)} operands by {self.planner}: "
-            f"cost {show.count(self.cost)}, peak {show.size(self.peak_bytes)}>"
+            f"cost {format_count(self.cost)}, peak {format_bytes(self.peak_bytes)}>"
         )
 
 

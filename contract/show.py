@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,10 @@ def table(plan: Plan) -> str:
         ("Theoretical speedup", speedup),
         ("Largest intermediate", f"{count(plan.largest_intermediate)} elements"),
         ("Predicted peak memory", size(plan.peak_bytes)),
-        ("Planner", plan.planner + (f" ({plan.proof})" if plan.proof not in (None, plan.planner) else "")),
+        (
+            "Planner",
+            plan.planner + (f" ({plan.proof})" if plan.proof not in (None, plan.planner) else ""),
+        ),
     ]
     lines = [f"{name:>22}:  {value}" for name, value in rows]
     rule = "-" * 100
@@ -83,9 +86,7 @@ def _engines(plan: Plan) -> list[str]:
         if ins.op in ("dot_general", "sum_product")
     )
     alone = "sum" if program.op_counts["reduce_sum"] else "view"
-    return [
-        next(products, "zeros") if len(step) > 1 else alone for step in plan.tree.ssa_path
-    ]
+    return [next(products, "zeros") if len(step) > 1 else alone for step in plan.tree.ssa_path]
 
 
 def equation_text(step: StepLabels, network: Network) -> str:
@@ -100,15 +101,15 @@ def _equation(net: Network, symbols: list[str]) -> str:
     return f"{terms}->{_term(net.output_axes, symbols)}"
 
 
-def _term(labels: object, symbols: list[str]) -> str:
-    return "".join(symbols[label] for label in labels)  # type: ignore[attr-defined]
+def _term(labels: Iterable[int], symbols: list[str]) -> str:
+    return "".join(symbols[label] for label in labels)
 
 
 def _symbols(net: Network) -> list[str]:
     """One character for each label: the user's own where it is one, else one that is still free."""
     own = {label for label in net.labels if isinstance(label, str) and len(label) == 1}
     free = (symbol for symbol in _alphabet() if symbol not in own)
-    return [label if label in own else next(free) for label in net.labels]  # type: ignore[misc]
+    return [str(label) if label in own else next(free) for label in net.labels]
 
 
 def _alphabet() -> Iterator[str]:

@@ -53,7 +53,8 @@ def transpose(a: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
     """
     x = as_ndarray(a, "transpose", 0)
     try:
-        perm = tuple(range(x.ndim))[::-1] if axes is None else tuple(int(p.__index__()) for p in axes)  # type: ignore[attr-defined]
+        given = range(x.ndim - 1, -1, -1) if axes is None else axes
+        perm = tuple(int(p.__index__()) for p in given)
     except (TypeError, AttributeError):
         raise CallError(f"transpose(axes={axes!r:.60}): give a list of axes") from None
     perm = tuple(axis + x.ndim if axis < 0 else axis for axis in perm)
@@ -99,12 +100,16 @@ def ncon(
     joined, open_ = _legs(terms)
     output = tuple(int(x) for x in out_order) if out_order is not None else open_
     if sorted(output) != sorted(open_):
-        raise SubscriptError(f"ncon: out_order {list(output)} is not an order of the open legs {list(open_)}")
+        raise SubscriptError(
+            f"ncon: out_order {list(output)} is not an order of the open legs {list(open_)}"
+        )
     optimize: Any = "auto"
     if con_order is not None:
         order = [int(label) for label in con_order]
         if sorted(order) != sorted(joined):
-            raise SubscriptError(f"ncon: con_order {order} is not an order of the joined legs {joined}")
+            raise SubscriptError(
+                f"ncon: con_order {order} is not an order of the joined legs {joined}"
+            )
         optimize = list(_path_of(terms, order)) if len(terms) > 1 else "auto"
     arguments = [item for pair in zip(tensors, terms, strict=True) for item in pair]
     return einsum(*arguments, output, optimize=optimize)
@@ -125,7 +130,9 @@ def _legs(terms: list[tuple[int, ...]]) -> tuple[list[int], tuple[int, ...]]:
     joined = sorted(label for label in counts if label > 0)
     open_ = tuple(sorted((label for label in counts if label < 0), reverse=True))
     if open_ != tuple(range(-1, -len(open_) - 1, -1)):
-        raise SubscriptError(f"ncon: the open legs {list(open_)} should be -1, -2, ... without gaps")
+        raise SubscriptError(
+            f"ncon: the open legs {list(open_)} should be -1, -2, ... without gaps"
+        )
     return joined, open_
 
 
@@ -180,8 +187,12 @@ def _paired_axes(axes: Any, a_ndim: int, b_ndim: int) -> tuple[list[int], list[i
             f"tensordot(axes={axes!r:.60}): give a number of axes, or two lists of axes"
         ) from None
     for name, side, ndim in (("a", left, a_ndim), ("b", right, b_ndim)):
-        if any(not -ndim <= axis < ndim for axis in side) or len({x % ndim for x in side}) != len(side):
-            raise ShapeError(f"tensordot: axes {side} of {name} are out of range or repeat ({ndim} axes)")
+        if any(not -ndim <= axis < ndim for axis in side) or len({x % ndim for x in side}) != len(
+            side
+        ):
+            raise ShapeError(
+                f"tensordot: axes {side} of {name} are out of range or repeat ({ndim} axes)"
+            )
     if len(left) != len(right):
         raise ShapeError(f"tensordot: {len(left)} axes of a, but {len(right)} of b")
     return [x % a_ndim for x in left], [x % b_ndim for x in right]

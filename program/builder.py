@@ -64,7 +64,9 @@ class Builder:
 
     def transpose(self, x: int, perm: Axes) -> int:
         """x with its axes permuted; x itself if nothing changes."""
-        return x if tuple(perm) == tuple(range(len(perm))) else self("transpose", x, perm=tuple(perm))
+        return (
+            x if tuple(perm) == tuple(range(len(perm))) else self("transpose", x, perm=tuple(perm))
+        )
 
     def convert(self, x: int, dtype: np.dtype[np.generic]) -> int:
         """x in another dtype; x itself if it has it."""

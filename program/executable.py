@@ -86,7 +86,11 @@ class Executable:
         for index, (kernel, inputs, outputs, dies) in enumerate(self.steps):
             start = time.perf_counter() if seconds is not None else 0.0
             operands = [values[slot] for slot in inputs]
-            result = kernel(*operands, out=out) if out is not None and index == last else kernel(*operands)
+            result = (
+                kernel(*operands, out=out)
+                if out is not None and index == last
+                else kernel(*operands)
+            )
             del operands
             if seconds is not None:
                 seconds.append(time.perf_counter() - start)
@@ -122,7 +126,12 @@ def _writes_output_last(program: Program) -> bool:
     if len(program.outputs) != 1 or not program.instructions:
         return False
     ins = program.instructions[-1]
-    return not ins.is_view and ins.family is None and ins.op != "constant" and ins.outputs == program.outputs
+    return (
+        not ins.is_view
+        and ins.family is None
+        and ins.op != "constant"
+        and ins.outputs == program.outputs
+    )
 
 
 def _compiled(source: str, steps: tuple[Step, ...]) -> Callable[..., Any]:

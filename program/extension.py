@@ -46,7 +46,9 @@ def register_family(name: str, infer: Metadata) -> Family:
     with _LOCK:
         known = _FAMILIES.setdefault(name, Family(name, infer))
     if known.infer is not infer:
-        raise ExtensionError(f"extension family {name!r} is already declared with another output rule")
+        raise ExtensionError(
+            f"extension family {name!r} is already declared with another output rule"
+        )
     return known
 
 

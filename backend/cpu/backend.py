@@ -10,7 +10,7 @@ import numpy as np
 from ..._base.errors import Unsupported
 from ..catalogue import CATALOGUE, Attrs, dot_dims, infer
 from ..protocol import Kernel
-from ..spec import ArraySpec, Shape, dtype_name, is_lowprec
+from ..spec import ArraySpec, Shape, dtype_name
 from . import structure
 from .contraction import bind_dot_general, dot_engine, dot_scratch_bytes
 from .sum_product import BLOCK, bind_sum_product
@@ -41,7 +41,9 @@ class CpuBackend:
     name = "cpu"
     device = "cpu"
 
-    def bind(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    def bind(
+        self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
+    ) -> Kernel:
         binder = BINDERS.get(op)
         if binder is None:
             raise Unsupported(

@@ -161,6 +161,8 @@ def _blas_ready(x: Any) -> Any:
     """x itself when each of its matrices has unit stride along one axis, else a packed copy."""
     rows, columns = x.strides[-2:]
     m, n, size = x.shape[-2], x.shape[-1], x.itemsize
-    if (columns == size and (m == 1 or rows >= n * size)) or (rows == size and (n == 1 or columns >= m * size)):
+    if (columns == size and (m == 1 or rows >= n * size)) or (
+        rows == size and (n == 1 or columns >= m * size)
+    ):
         return x
     return np.ascontiguousarray(x)

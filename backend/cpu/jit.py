@@ -7,7 +7,6 @@ until it is called; the file that a compiled kernel is kept in depends on the so
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Callable
@@ -99,6 +98,8 @@ def _disk_cache() -> type[Any]:
 
 def source_stamp() -> str:
     """What compiled kernels depend on: sources of all kernels, einloom, numba (the CPU is numba's)."""
+    import hashlib
+
     import numba
 
     digest = hashlib.sha256(f"{_version()} {numba.__version__}".encode())

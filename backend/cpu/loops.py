@@ -29,7 +29,11 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
     kept: list[tuple[Any, _Tables]] = []
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        target = out if out is not None and out.flags.c_contiguous else np.empty(output.shape, output.dtype)
+        target = (
+            out
+            if out is not None and out.flags.c_contiguous
+            else np.empty(output.shape, output.dtype)
+        )
         lhs, rhs = _element_strided(lhs), _element_strided(rhs)
         (left, left_origin), (right, right_origin) = _flat(lhs), _flat(rhs)
         key = (lhs.strides, rhs.strides)
@@ -58,7 +62,10 @@ class _Tables:
         left = [stride // size for stride in lhs.strides]
         right = [stride // size for stride in rhs.strides]
         axes = [
-            *((lhs.shape[i], left[i], right[j]) for i, j in zip(dims.lhs_batch, dims.rhs_batch, strict=True)),
+            *(
+                (lhs.shape[i], left[i], right[j])
+                for i, j in zip(dims.lhs_batch, dims.rhs_batch, strict=True)
+            ),
             *((lhs.shape[i], left[i], 0) for i in dims.lhs_free),
             *((rhs.shape[j], 0, right[j]) for j in dims.rhs_free),
         ]

@@ -20,11 +20,13 @@ def bind_transpose(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpe
 
 
 def bind_squeeze(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    index = tuple(0 if axis in attrs["axes"] else slice(None) for axis in range(len(inputs[0].shape)))
-    index = (*index, ...)  # Ellipsis: a view even when nothing is left
+    index = tuple(
+        0 if axis in attrs["axes"] else slice(None) for axis in range(len(inputs[0].shape))
+    )
+    full: tuple[Any, ...] = (*index, ...)  # Ellipsis: a view even when nothing is left
 
     def run(x: Any) -> Any:
-        return x[index]
+        return x[full]
 
     return run
 
@@ -32,30 +34,26 @@ def bind_squeeze(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
 def bind_expand_dims(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     axes = attrs["axes"]
     index = tuple(None if axis in axes else slice(None) for axis in range(len(output.shape)))
-    index = (*index, ...)
+    full: tuple[Any, ...] = (*index, ...)
 
     def run(x: Any) -> Any:
-        return x[index]
+        return x[full]
 
     return run
 
 
-def bind_broadcast_in_dim(
-    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
-) -> Kernel:
+def bind_broadcast_in_dim(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     shape, axes = attrs["shape"], attrs["axes"]
     index = tuple(slice(None) if axis in axes else None for axis in range(len(shape)))
-    index = (*index, ...)
+    full: tuple[Any, ...] = (*index, ...)
 
     def run(x: Any) -> Any:
-        return np.broadcast_to(x[index], shape)
+        return np.broadcast_to(x[full], shape)
 
     return run
 
 
-def bind_extract_diagonal(
-    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
-) -> Kernel:
+def bind_extract_diagonal(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     axes = attrs["axes"]
 
     def run(x: Any) -> Any:
@@ -74,7 +72,9 @@ def bind_extract_diagonal(
 def bind_embed_diagonal(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     axis, copies = attrs["axis"], attrs["copies"]
     ndim = len(inputs[0].shape)
-    diagonal = bind_extract_diagonal({"axes": (axis, *range(ndim, ndim + copies))}, (output,), inputs[0])
+    diagonal = bind_extract_diagonal(
+        {"axes": (axis, *range(ndim, ndim + copies))}, (output,), inputs[0]
+    )
 
     def run(x: Any, out: Any = None) -> Any:
         if out is None:

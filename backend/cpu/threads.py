@@ -53,7 +53,9 @@ class _Pool:
         with self.lock:
             while len(self.threads) < workers:
                 name = f"einloom-{len(self.threads)}"
-                thread = threading.Thread(target=self._serve, args=(self.queue,), name=name, daemon=True)
+                thread = threading.Thread(
+                    target=self._serve, args=(self.queue,), name=name, daemon=True
+                )
                 thread.start()
                 self.threads.append(thread)
 

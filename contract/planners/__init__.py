@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..._base.errors import OptionError
@@ -85,7 +84,6 @@ for _function in (auto, greedy, random_greedy, optimal, one_step):
 
 __all__ = [
     "PLANNERS",
-    "Callable",
     "Candidate",
     "Objective",
     "Planner",
@@ -94,4 +92,5 @@ __all__ = [
     "auto",
     "from_path",
     "planner",
+    "random_greedy",
 ]

@@ -40,7 +40,9 @@ def from_optimizer(optimizer: Callable[..., Any], element_limit: int | None = No
         sizes = {_symbol(label): n for label, n in enumerate(network.extents)}
         path = optimizer(inputs, output, sizes, element_limit)
         if not isinstance(path, (list, tuple)):
-            raise PathError(f"the optimizer {name} returned {path!r:.60}, expected a list of tuples")
+            raise PathError(
+                f"the optimizer {name} returned {path!r:.60}, expected a list of tuples"
+            )
         return Candidate(ContractionTree.from_path(len(network.terms), path), name)
 
     return planner

@@ -73,7 +73,9 @@ class _Search:
     def __init__(self, network: Network, noise: _Noise | None) -> None:
         self.extents, self.open, self.noise = network.extents, network.open, noise
         self.tensors: dict[int, Labels] = dict(enumerate(network.carried))
-        self.sizes = {tensor: size_of(labels, self.extents) for tensor, labels in self.tensors.items()}
+        self.sizes = {
+            tensor: size_of(labels, self.extents) for tensor, labels in self.tensors.items()
+        }
         self.holders: dict[int, set[int]] = {}
         for tensor, labels in self.tensors.items():
             for label in labels:
@@ -138,7 +140,9 @@ class _Search:
     def _propose_neighbours(self, new: int, holders: set[int]) -> None:
         others = holders - {new}
         if len(others) > CROWD:
-            others = set(heapq.nsmallest(2, others, key=lambda tensor: (self.sizes[tensor], tensor)))
+            others = set(
+                heapq.nsmallest(2, others, key=lambda tensor: (self.sizes[tensor], tensor))
+            )
         for other in sorted(others):
             self._propose(other, new)
 

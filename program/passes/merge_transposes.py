@@ -12,7 +12,9 @@ from .rewrite import renamed, with_body
 
 def merge_transposes(program: Program) -> Program:
     names: dict[int, int] = {}
-    source: dict[int, tuple[int, tuple[int, ...]]] = {}  # slot -> (x, p) where slot = transpose_p(x)
+    source: dict[
+        int, tuple[int, tuple[int, ...]]
+    ] = {}  # slot -> (x, p) where slot = transpose_p(x)
     body: list[Instruction] = []
     for old in program.instructions:
         ins = renamed(old, names)

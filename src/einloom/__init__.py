@@ -3,33 +3,66 @@
     einloom.einsum("ij,jk,kl->il", a, b, c)      numpy.einsum's meaning, with a plan behind it
     einloom.plan("ij,jk,kl->il", a, b, c)        the plan: a table, a path, a cost
     einloom.compile("ij,jk,kl->il", a, b, c)     an Expression to call many times
+
+Names are loaded on first use, so that `import einloom` costs next to nothing.
 """
 
-from ._base.caches import cache_info, clear_caches
-from ._base.errors import (
-    CallError,
-    ConversionError,
-    DTypeError,
-    EinloomError,
-    ExtensionError,
-    FileFormatError,
-    MemoryLimitError,
-    OptionError,
-    PathError,
-    ProgramError,
-    ShapeError,
-    SubscriptError,
-    Unsupported,
-)
-from ._base.options import get_options, options, set_num_threads, set_options
-from .contract.api import compile, plan
-from .contract.einsum import einsum, einsum_path
-from .contract.expression import Expression
-from .contract.network import Network
-from .contract.plan import Plan
-from .contract.sugar import ncon, tensordot, transpose
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same at run time
+    from ._base.caches import cache_info, clear_caches
+    from ._base.errors import (
+        CallError,
+        ConversionError,
+        DTypeError,
+        EinloomError,
+        ExtensionError,
+        FileFormatError,
+        MemoryLimitError,
+        OptionError,
+        PathError,
+        ProgramError,
+        ShapeError,
+        SubscriptError,
+        Unsupported,
+    )
+    from ._base.options import get_options, options, set_num_threads, set_options
+    from .contract.api import compile, plan
+    from .contract.einsum import einsum, einsum_path
+    from .contract.expression import Expression
+    from .contract.network import Network
+    from .contract.plan import Plan
+    from .contract.sugar import ncon, tensordot, transpose
 
 __version__ = "0.1.0.dev0"
+
+_HOME = {
+    "_base.caches": ("cache_info", "clear_caches"),
+    "_base.errors": (
+        "CallError",
+        "ConversionError",
+        "DTypeError",
+        "EinloomError",
+        "ExtensionError",
+        "FileFormatError",
+        "MemoryLimitError",
+        "OptionError",
+        "PathError",
+        "ProgramError",
+        "ShapeError",
+        "SubscriptError",
+        "Unsupported",
+    ),
+    "_base.options": ("get_options", "options", "set_num_threads", "set_options"),
+    "contract.api": ("compile", "plan"),
+    "contract.einsum": ("einsum", "einsum_path"),
+    "contract.expression": ("Expression",),
+    "contract.network": ("Network",),
+    "contract.plan": ("Plan",),
+    "contract.sugar": ("ncon", "tensordot", "transpose"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "CallError",
@@ -62,3 +95,16 @@ __all__ = [
     "tensordot",
     "transpose",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'einloom' has no attribute {name!r}")
+    value = getattr(import_module(f".{module}", __name__), name)
+    globals()[name] = value  # found at once from now on
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -162,8 +162,14 @@ def run(options: argparse.Namespace) -> int:
         ("flops", format_count(found.flops)),
         ("largest intermediate", f"{format_count(found.largest_intermediate)} elements"),
         ("predicted peak", format_bytes(found.peak_bytes)),
-        ("time", f"{format_seconds(best)} (best of {len(seconds)}), {found.flops / best / 1e9:.2f} GFLOP/s"),
-        ("result", f"shape {np.shape(result)}, norm {norm:.6g}" + ("" if finite else ", NOT FINITE")),
+        (
+            "time",
+            f"{format_seconds(best)} (best of {len(seconds)}), {found.flops / best / 1e9:.2f} GFLOP/s",
+        ),
+        (
+            "result",
+            f"shape {np.shape(result)}, norm {norm:.6g}" + ("" if finite else ", NOT FINITE"),
+        ),
     ]
     text = "\n".join(f"{name:>22}:  {value}" for name, value in rows)
     return _report(options, facts, text, DONE if finite else FAILED)
@@ -271,26 +277,38 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     def planning(sub: Any) -> None:
-        sub.add_argument("--memory-limit", metavar="SIZE", help='bytes, "4GiB", or a fraction below 1')
+        sub.add_argument(
+            "--memory-limit", metavar="SIZE", help='bytes, "4GiB", or a fraction below 1'
+        )
 
     one = command("contract", contract, "contract arrays in .npy or .npz files")
     one.add_argument("equation", help='subscripts, as in "ij,jk->ik"')
     one.add_argument("files", nargs="+", help="operands: a.npy, or b.npz, or b.npz:name")
     one.add_argument("-o", "--output", metavar="FILE", help="write the result to this .npy file")
     one.add_argument("--dtype", help="dtype of computation and result")
-    one.add_argument("--planner", default="auto", help="auto, greedy, random-greedy, optimal, dp, none")
+    one.add_argument(
+        "--planner", default="auto", help="auto, greedy, random-greedy, optimal, dp, none"
+    )
     planning(one)
 
     two = command("plan", show_plan, "print how an equation would be contracted")
     two.add_argument("equation", help='subscripts, as in "ij,jk->ik"')
     two.add_argument(
-        "--shapes", nargs="*", default=[], metavar="N,M,...", help='one for each operand; "" for a scalar'
+        "--shapes",
+        nargs="*",
+        default=[],
+        metavar="N,M,...",
+        help='one for each operand; "" for a scalar',
     )
     two.add_argument("--dtype", help="dtype of the operands (default float64)")
-    two.add_argument("--planner", default="auto", help="auto, greedy, random-greedy, optimal, dp, none")
+    two.add_argument(
+        "--planner", default="auto", help="auto, greedy, random-greedy, optimal, dp, none"
+    )
     two.add_argument("--objective", default="time", help="time, flops or size")
     two.add_argument("--seed", type=int, default=0)
-    two.add_argument("--program", action="store_true", help="print the program and what the passes did")
+    two.add_argument(
+        "--program", action="store_true", help="print the program and what the passes did"
+    )
     two.add_argument("--save", metavar="FILE", help="write the plan as JSON")
     planning(two)
 
@@ -331,8 +349,9 @@ def _load(name: str) -> Any:
             if not member and len(names) == 1:
                 member = names[0]
             if member not in names:
+                example = f"{path}:{names[0] if names else 'x'}"
                 raise FileFormatError(
-                    f"{path} holds the arrays {', '.join(names)}; name one, as in {path}:{names[0] if names else 'x'}"
+                    f"{path} holds the arrays {', '.join(names)}; name one, as in {example}"
                 )
             return loaded[member]
     except FileNotFoundError:

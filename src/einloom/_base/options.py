@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
@@ -129,7 +129,9 @@ def _replaced(value: Options, changes: dict[str, Any]) -> Options:
     known = [field.name for field in fields(Options)]
     unknown = [name for name in changes if name not in known]
     if unknown:
-        raise OptionError(f"options({unknown[0]}=...): no such option; there are {', '.join(known)}")
+        raise OptionError(
+            f"options({unknown[0]}=...): no such option; there are {', '.join(known)}"
+        )
     return replace(value, **changes)
 
 
@@ -156,11 +158,13 @@ def _read_limit(text: str) -> float | str:
     return value if value < 1 else int(value)
 
 
-_READERS = {
+_READERS: dict[str, Callable[[str], Any]] = {
     "threads": int,
     "memory_limit": _read_limit,
     "budget": int,
     "cache_dir": str,
-    "progress": lambda text: {"1": True, "0": False, "true": True, "false": False}.get(text.lower(), text),
+    "progress": lambda text: {"1": True, "0": False, "true": True, "false": False}.get(
+        text.lower(), text
+    ),
     "small": float,
 }
