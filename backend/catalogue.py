@@ -47,6 +47,7 @@ def row_of(op: str) -> OpRow:
 def infer(op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
     """Dtype and shape of the output of `op`, after checking operands and attributes.
 
+    >>> import numpy as np
     >>> infer("transpose", {"perm": (1, 0)}, (ArraySpec(np.dtype("int8"), (2, 5)),)).shape
     (5, 2)
     """

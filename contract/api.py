@@ -78,7 +78,7 @@ def plan(
 
     >>> p = plan("ij,jk,kl->il", (8, 8), (8, 100), (100, 8))
     >>> p.path, p.cost, p.flops
-    (((0, 1), (0, 1)), 12800, 25600)
+    (((1, 2), (0, 1)), 6912, 13824)
     """
     call = "plan"
     network, groups, dtypes = _network(

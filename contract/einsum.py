@@ -100,7 +100,7 @@ def einsum(
         if key is not None:
             expression = _EXPRESSIONS.get(key)
             if expression is not None:
-                return expression.contract(list(arrays), out, alpha, beta)
+                return expression.contract(arrays, out, alpha, beta)
     given, notation = split_call(operands, "einsum")
     checked = [as_ndarray(x, "einsum", k) for k, x in enumerate(given)]
     if out is not None and not isinstance(out, np.ndarray):
@@ -125,7 +125,7 @@ def einsum(
             conj,
             embed_diagonal,
         )
-        expression = Expression(found, call="einsum")
+        expression = Expression(found)
         if key is not None:
             _EXPRESSIONS.put(key, expression)
     if not all(x.dtype.isnative for x in checked) and not is_view(expression.plan.network):
@@ -145,7 +145,7 @@ def einsum_path(
     >>> import numpy as np
     >>> a = np.ones((2, 8)); b = np.ones((8, 9)); c = np.ones((9, 2))
     >>> einsum_path("ij,jk,kl->il", a, b, c)[0]
-    ['einsum_path', (0, 1), (0, 1)]
+    ['einsum_path', (1, 2), (0, 1)]
     """
     given, notation = split_call(operands, "einsum_path")
     specs = [spec_of(x, None, "einsum_path", k) for k, x in enumerate(given)]
@@ -208,34 +208,26 @@ def _key(
     embed_diagonal: bool,
 ) -> Any:
     """What the expression depends on, or None where an argument cannot be a key."""
-    signature = []
+    if type(optimize) not in (str, bool, tuple) or isinstance(memory_limit, float):
+        return None
+    settings = get_options()
+    key = [text, optimize, dtype, order, casting, conj, embed_diagonal, memory_limit]
+    key += (settings.small, settings.budget, settings.memory_limit)
+    if out is not None:
+        key += (getattr(out, "dtype", None), getattr(out, "ndim", None))
     for x in arrays:
         if type(x) is not np.ndarray:
             return None
-        signature.append(x.shape)
-        signature.append(x.dtype)
-    if not all(x.dtype.isnative for x in arrays):
-        return None
-    if type(optimize) not in (str, bool, tuple) or isinstance(memory_limit, float):
-        return None
-    key = (
-        text,
-        tuple(signature),
-        optimize,
-        dtype,
-        order,
-        casting,
-        conj,
-        embed_diagonal,
-        memory_limit,
-        None if out is None else (getattr(out, "dtype", None), getattr(out, "ndim", None)),
-        get_options(),
-    )
+        given = x.dtype
+        if not given.isnative:
+            return None
+        key += (x.shape, given)
+    found = tuple(key)
     try:
-        hash(key)
+        hash(found)
     except TypeError:
         return None
-    return key
+    return found
 
 
 def _hashable_path(optimize: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,15 +29,16 @@ class Expression:
     Safe from several threads. Pickles; the program is compiled again on loading.
     """
 
-    def __init__(
-        self, plan: Plan, constants: Mapping[int, Any] | None = None, call: str = "compile"
-    ) -> None:
+    def __init__(self, plan: Plan, constants: Mapping[int, Any] | None = None) -> None:
         self.plan = plan
         self.constants = dict(constants or {})
         self._free = [k for k in range(len(plan.dtypes)) if k not in self.constants]
-        self._executable = Executable(plan.program, cpu())
-        if self.peak_bytes >= CHECK_FROM:
-            check_memory(self.peak_bytes, call)
+        self._specs = tuple((plan.network.shapes[k], plan.dtypes[k]) for k in self._free)
+        self._executable = executable = Executable(plan.program, cpu())
+        ordered = plan.order == "K" or executable.is_view
+        small = executable.peak_bytes < CHECK_FROM
+        self._plain = not self.constants and small and ordered and bool(plan.program.instructions)
+        self._is_scalar = not plan.network.output_axes
 
     @property
     def program(self) -> Program:
@@ -55,13 +56,20 @@ class Expression:
         return self._executable.peak_bytes
 
     def __call__(self, *arrays: Any, out: Any = None, alpha: Any = 1, beta: Any = 0) -> Any:
+        if self._fits(arrays):
+            return self.contract(arrays, out, alpha, beta)
         operands = [as_ndarray(x, "expression", k) for k, x in enumerate(arrays)]
         self._check(operands)
         result = self.contract(operands, out, alpha, beta)
         return to_torch(result) if out is None and any(map(is_torch, arrays)) else result
 
-    def contract(self, operands: list[Any], out: Any = None, alpha: Any = 1, beta: Any = 0) -> Any:
+    def contract(
+        self, operands: Sequence[Any], out: Any = None, alpha: Any = 1, beta: Any = 0
+    ) -> Any:
         """Run on checked numpy arrays; results of no axes are NumPy scalars, as np.einsum's are."""
+        if self._plain and out is None and not _given(alpha, 1) and not _given(beta, 0):
+            result = self._executable.run(*operands)
+            return result[()] if self._is_scalar else result
         if self.constants:
             free, count = iter(operands), len(self.plan.dtypes)
             operands = [
@@ -93,11 +101,19 @@ class Expression:
         )
         return "\n".join(lines)
 
+    def _fits(self, arrays: tuple[Any, ...]) -> bool:
+        """Whether these are plain arrays of the right shapes and dtypes, told quickly."""
+        if len(arrays) != len(self._specs):
+            return False
+        for x, (shape, dtype) in zip(arrays, self._specs, strict=True):
+            if type(x) is not np.ndarray or x.shape != shape or x.dtype != dtype:
+                return False
+        return True
+
     def _check(self, operands: list[Any]) -> None:
         if len(operands) != len(self._free):
             raise ShapeError(f"expression: takes {len(self._free)} arrays, got {len(operands)}")
-        for position, x in zip(self._free, operands, strict=True):
-            shape, dtype = self.plan.network.shapes[position], self.plan.dtypes[position]
+        for position, x, (shape, dtype) in zip(self._free, operands, self._specs, strict=True):
             if x.shape != shape:
                 raise ShapeError(
                     f"expression: operand {position} has shape {x.shape}, compiled for {shape}; "
@@ -117,7 +133,7 @@ class Expression:
 
 
 def deliver(
-    executable: Executable, plan: Plan, operands: list[Any], out: Any, alpha: Any, beta: Any
+    executable: Executable, plan: Plan, operands: Sequence[Any], out: Any, alpha: Any, beta: Any
 ) -> Any:
     """Run and hand over: alpha * result + beta * out, into `out` when given."""
     scaled = _given(alpha, 1) or _given(beta, 0)
@@ -147,7 +163,7 @@ def deliver(
     return executable.backend.assign(out, result, alpha, beta)
 
 
-def _ordered(result: Any, order: str, operands: list[Any]) -> Any:
+def _ordered(result: Any, order: str, operands: Sequence[Any]) -> Any:
     """The result in the memory order asked for; "A" is "F" if all operands are Fortran-ordered."""
     if order == "A":
         fortran = all(x.flags.f_contiguous and not x.flags.c_contiguous for x in operands)
@@ -182,7 +198,7 @@ _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3, "O": 4}
 
 
 def _given(value: Any, default: int) -> bool:
-    return not (type(value) in (int, float) and value == default)
+    return value is not default and not (type(value) in (int, float) and value == default)
 
 
 def _scalar(value: Any, dtype: np.dtype[Any], name: str) -> Any:

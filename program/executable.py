@@ -44,10 +44,10 @@ class Executable:
         self.direct = _writes_output_last(program)
         if len(self.steps) < TABLE_FROM:
             self.source = self._generate()
-            self._run = _compiled(self.source, self.steps)
+            self.run = _compiled(self.source, self.steps)
         else:
             self.source = f"# a loop over a table of {len(self.steps)} bound instructions\n"
-            self._run = self._loop
+            self.run = self._loop
 
     @property
     def is_view(self) -> bool:
@@ -60,10 +60,10 @@ class Executable:
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         if out is None:
-            return self._run(*arrays)
+            return self.run(*arrays)
         if self.direct:
-            return self._run(*arrays, out=out)
-        return self.backend.assign(out, self._run(*arrays))
+            return self.run(*arrays, out=out)
+        return self.backend.assign(out, self.run(*arrays))
 
     def interpret(self, *arrays: Any, seconds: list[float] | None = None) -> Any:
         """Run one instruction at a time, as an oracle for the generated code or to measure each."""

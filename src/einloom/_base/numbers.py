@@ -21,6 +21,7 @@ def format_count(value: int, digits: int = 3) -> str:
         return str(value)
     sign, value = ("-", -value) if value < 0 else ("", value)
     exponent = _floor_log10(value)
+    digits = min(digits, exponent)
     scaled = _rounded_quotient(value, 10 ** (exponent - digits))
     if scaled >= 10 ** (digits + 1):
         scaled, exponent = scaled // 10, exponent + 1
@@ -54,8 +55,9 @@ def format_seconds(value: float) -> str:
     ('12.3 µs', '500 ms', '73.2 s')
     """
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
+        if value >= 0.9995 * scale:  # what rounds to 1000 of the next unit is 1 of this one
+            scaled = value / scale
+            return f"{scaled:.0f} {unit}" if scaled >= 999.5 else f"{scaled:.3g} {unit}"
     return f"{value * 1e9:.3g} ns"
 
 
@@ -65,16 +67,18 @@ def parse_bytes(text: str) -> int | None:
     >>> parse_bytes("4GiB"), parse_bytes("1.5 kB"), parse_bytes("12 parsecs")
     (4294967296, 1500, None)
     """
-    try:
-        plain = float(text)
-        return int(plain) if math.isfinite(plain) else None
-    except ValueError:
-        pass
     match = _BYTES.fullmatch(text)
     if match is None:
-        return None
+        try:
+            plain = float(text)
+            return int(plain) if math.isfinite(plain) else None
+        except ValueError:
+            return None
     unit = match[2][:1].upper() + match[2][1:]
-    return int(float(match[1]) * _UNITS[unit]) if unit in _UNITS else None
+    whole, _, decimals = match[1].partition(".")
+    if unit not in _UNITS or len(match[1]) > 4000:  # Python reads no longer integers
+        return None
+    return int(whole + decimals) * _UNITS[unit] // 10 ** len(decimals)
 
 
 def _floor_log10(value: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,7 +41,7 @@ class Options:
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
                 raise OptionError(f"options({name}={value!r}): give a positive integer, or None")
-        if not isinstance(self.small, (int, float)) or math.isnan(self.small) or self.small < 0:
+        if not isinstance(self.small, (int, float)) or not self.small >= 0:
             raise OptionError(f"options(small={self.small!r}): give a number >= 0, or infinity")
         if self.progress not in (True, False, "auto"):
             raise OptionError(f'options(progress={self.progress!r}): give True, False or "auto"')
@@ -116,7 +115,7 @@ def check_memory_limit(limit: object, call: str) -> None:
         bad = f"a {type(limit).__name__}"
     elif not limit > 0:
         bad = "not positive"
-    elif limit >= 1 and limit != int(limit if math.isfinite(limit) else 0):
+    elif isinstance(limit, float) and limit >= 1 and not limit.is_integer():
         bad = "neither whole bytes nor a fraction below 1"
     if bad is not None:
         raise OptionError(
@@ -144,7 +143,7 @@ def _read_environment() -> Options:
             try:
                 found[field.name] = _READERS[field.name](text)
                 Options(**{field.name: found[field.name]})
-            except ValueError as error:
+            except (ValueError, OverflowError) as error:
                 raise OptionError(f"environment variable {variable}={text!r}: {error}") from None
     _PROCESS[:] = [Options(**found)]
     return _PROCESS[0]

@@ -1,0 +1,32 @@
+"""Sphinx configuration: `python -m sphinx -W -b html docs docs/_build` builds the pages."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+if find_spec("einloom") is None:  # a checkout that is not installed
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+import einloom
+
+project = "einloom"
+author = "the einloom authors"
+version = release = einloom.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+source_suffix = {".md": "markdown"}
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the signature in the docstring's words is what a reader needs
+autodoc_preserve_defaults = True
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+
+html_theme = "alabaster"
+html_theme_options = {"description": "Plans, compiles and runs tensor contractions."}
+html_copy_source = False

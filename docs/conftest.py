@@ -1,0 +1,19 @@
+"""The pages show what the default options give, whatever EINLOOM_* says while they are tested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import einloom
+from einloom._base.options import Options
+
+
+@pytest.fixture(autouse=True)
+def default_options() -> Iterator[None]:
+    default = Options()
+    with einloom.options(
+        memory_limit=default.memory_limit, budget=default.budget, small=default.small
+    ):
+        yield
