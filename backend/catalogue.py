@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .._base.errors import ProgramError
+from .._base.errors import EinloomError, ProgramError
 from .spec import ArraySpec, Axes, Shape, dtype_from_name
 
 Category = Literal["session", "boundary", "host"]
@@ -59,7 +59,12 @@ def infer(op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
         raise ProgramError(
             f"{op} takes attributes ({', '.join(row.attributes)}), got ({', '.join(attrs)})"
         )
-    return row.infer(attrs, inputs)
+    try:
+        return row.infer(attrs, inputs)
+    except EinloomError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise ProgramError(f"{op}: attributes {attrs} are malformed ({error})") from None
 
 
 def _op(
@@ -122,7 +127,9 @@ def _expand_dims(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
 def _broadcast_in_dim(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
     (x,), shape, axes = inputs, attrs["shape"], attrs["axes"]
     _check_axes("broadcast_in_dim", "axes", axes, len(shape))
-    if len(axes) != len(x.shape) or tuple(sorted(axes)) != axes:
+    if any(type(n) is not int or n < 0 for n in shape):
+        raise ProgramError(f"broadcast_in_dim: shape={shape} must be integers >= 0")
+    if len(axes) != len(x.shape) or sorted(axes) != list(axes):
         raise ProgramError(f"broadcast_in_dim: axes={axes} must increase, one for each of {x}")
     if any(n not in (1, shape[axis]) for n, axis in zip(x.shape, axes, strict=True)):
         raise ProgramError(f"broadcast_in_dim: {x} does not fit into {shape} at axes {axes}")
@@ -140,9 +147,10 @@ def _broadcast_in_dim(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
 def _extract_diagonal(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
     (x,), axes = inputs, attrs["axes"]
     _check_axes("extract_diagonal", "axes", axes, len(x.shape))
-    if len(axes) < 2 or len({x.shape[axis] for axis in axes}) != 1:
+    sizes = {x.shape[axis] for axis in axes}
+    if len(axes) < 2 or len(sizes) != 1 or sorted(axes) != list(axes):
         raise ProgramError(
-            f"extract_diagonal: axes={axes} of {x} must be two or more, equal in size"
+            f"extract_diagonal: axes={axes} of {x} must be two or more, increasing, equal in size"
         )
     return ArraySpec(x.dtype, tuple(n for axis, n in enumerate(x.shape) if axis not in axes[1:]))
 
@@ -157,7 +165,7 @@ def _extract_diagonal(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
 def _embed_diagonal(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
     (x,), axis, copies = inputs, attrs["axis"], attrs["copies"]
     _check_axes("embed_diagonal", "axis", (axis,), len(x.shape))
-    if copies < 1:
+    if type(copies) is not int or copies < 1:
         raise ProgramError(f"embed_diagonal: copies={copies} must be positive")
     return ArraySpec(x.dtype, x.shape + (x.shape[axis],) * copies)
 
@@ -244,7 +252,12 @@ def _sum_product(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
 
 @_op("constant", "", "value dtype", "host", "out = a scalar that the program carries")
 def _constant(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
-    return ArraySpec(dtype_from_name(attrs["dtype"]), ())
+    value, dtype = attrs["value"], dtype_from_name(attrs["dtype"])
+    if type(value) not in (bool, int, float, complex):
+        raise ProgramError(f"constant: value={value!r} is no Python number")
+    if type(value) is complex and dtype.kind not in "cO":
+        raise ProgramError(f"constant: value={value!r} is no {attrs['dtype']}")
+    return ArraySpec(dtype, ())
 
 
 # ---- shared rules -----------------------------------------------------------------------------

@@ -45,6 +45,8 @@ def dtype_name(dtype: np.dtype[np.generic]) -> str:
 
 def dtype_from_name(name: str) -> np.dtype[np.generic]:
     """Inverse of `dtype_name`; the bfloat16 and float8 kinds come from ml_dtypes."""
+    if not isinstance(name, str):
+        raise DTypeError(f"{name!r} is no name of a dtype")
     try:
         return np.dtype(name)
     except TypeError:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .._base.errors import CallError, MemoryLimitError, OptionError, PathError, ShapeError
-from .._base.numbers import format_bytes
+from .._base.errors import (
+    CallError,
+    DTypeError,
+    MemoryLimitError,
+    OptionError,
+    PathError,
+    ShapeError,
+)
+from .._base.log import log
+from .._base.numbers import format_bytes, format_seconds
 from .._base.options import get_options
 from ..backend.door import as_ndarray
 from .arguments import (
@@ -209,7 +218,15 @@ def search(
             conj, order, constants,
         )  # fmt: skip
 
+    start = time.perf_counter()
     result = planned(planner, problem)
+    log.debug(
+        "%s: %d operands planned by %s in %s",
+        call,
+        len(dtypes),
+        result.planner,
+        format_seconds(time.perf_counter() - start),
+    )
     if memory_limit is None or result.peak_bytes <= memory_limit:
         return result
     return _within(result, memory_limit, planned, problem, choice, call)
@@ -266,7 +283,8 @@ def _constants(constants: Any, given: Sequence[Any]) -> dict[int, Any]:
         return {}
     n = len(given)
     if isinstance(constants, Mapping):
-        constant_positions(constants, n, "compile")
+        if len(constant_positions(constants, n, "compile")) != len(constants):
+            raise CallError(f"compile: constants={list(constants)} name an operand twice")
         return {position % n: value for position, value in constants.items()}
     values: dict[int, Any] = {}
     for position in sorted(constant_positions(constants, n, "compile")):
@@ -287,7 +305,12 @@ def _checked(constants: dict[int, Any], found: Plan) -> dict[int, Any]:
                 f"compile: constant {position} has shape {array.shape}, the equation says "
                 f"{found.network.shapes[position]}"
             )
-        arrays[position] = array.astype(found.dtypes[position], casting="same_kind", copy=True)
+        if not np.can_cast(array.dtype, found.dtypes[position], "same_kind"):
+            raise DTypeError(
+                f"compile: constant {position} has dtype {array.dtype}, compiled for "
+                f"{found.dtypes[position]}; convert it (x.astype), or compile for its dtype"
+            )
+        arrays[position] = array.astype(found.dtypes[position], copy=True)
         arrays[position].flags.writeable = False
     return arrays
 

@@ -208,9 +208,11 @@ def _key(
     embed_diagonal: bool,
 ) -> Any:
     """What the expression depends on, or None where an argument cannot be a key."""
-    if type(optimize) not in (str, bool, tuple) or isinstance(memory_limit, float):
-        return None
     settings = get_options()
+    if type(optimize) not in (str, bool, tuple):
+        return None
+    if isinstance(memory_limit, float) or isinstance(settings.memory_limit, float):
+        return None  # a fraction of what is available changes from call to call
     key = [text, optimize, dtype, order, casting, conj, embed_diagonal, memory_limit]
     key += (settings.small, settings.budget, settings.memory_limit)
     if out is not None:

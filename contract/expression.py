@@ -56,6 +56,8 @@ class Expression:
         return self._executable.peak_bytes
 
     def __call__(self, *arrays: Any, out: Any = None, alpha: Any = 1, beta: Any = 0) -> Any:
+        if isinstance(out, np.ndarray):
+            self._check_out_dtype(out.dtype)
         if self._fits(arrays):
             return self.contract(arrays, out, alpha, beta)
         operands = [as_ndarray(x, "expression", k) for k, x in enumerate(arrays)]
@@ -70,11 +72,7 @@ class Expression:
         if self._plain and out is None and not _given(alpha, 1) and not _given(beta, 0):
             result = self._executable.run(*operands)
             return result[()] if self._is_scalar else result
-        if self.constants:
-            free, count = iter(operands), len(self.plan.dtypes)
-            operands = [
-                self.constants[k] if k in self.constants else next(free) for k in range(count)
-            ]
+        operands = self._with_constants(operands)
         if self.peak_bytes >= CHECK_FROM:
             check_memory(self.peak_bytes, "expression", sum(x.nbytes for x in operands))
         return deliver(self._executable, self.plan, operands, out, alpha, beta)
@@ -85,7 +83,7 @@ class Expression:
         if arrays:
             operands = [as_ndarray(x, "explain", k) for k, x in enumerate(arrays)]
             self._check(operands)
-            self._executable.interpret(*operands, seconds=seconds)
+            self._executable.interpret(*self._with_constants(operands), seconds=seconds)
         backend, lines = self._executable.backend, []
         for index, ins in enumerate(self.program.instructions):
             engine = backend.engine(ins.op, ins.attrs, self.program.specs(ins.inputs))
@@ -100,6 +98,21 @@ class Expression:
             + (f", total {format_seconds(sum(seconds))}" if seconds else "")
         )
         return "\n".join(lines)
+
+    def _with_constants(self, operands: Sequence[Any]) -> Sequence[Any]:
+        """The operands of a call with the constants at their places."""
+        if not self.constants:
+            return operands
+        free, count = iter(operands), len(self.plan.dtypes)
+        return [self.constants[k] if k in self.constants else next(free) for k in range(count)]
+
+    def _check_out_dtype(self, dtype: np.dtype[Any]) -> None:
+        """Refuse an `out` that would lose what the result's dtype holds."""
+        if not np.can_cast(self.plan.dtype, dtype, "safe"):
+            raise DTypeError(
+                f"expression(out=...): out has dtype {dtype}, which cannot hold the result's "
+                f"{self.plan.dtype} safely; pass an out of that dtype, or compile with dtype="
+            )
 
     def _fits(self, arrays: tuple[Any, ...]) -> bool:
         """Whether these are plain arrays of the right shapes and dtypes, told quickly."""

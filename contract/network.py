@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from .._base.errors import ShapeError, SubscriptError
+from .._base.errors import CallError, ShapeError, SubscriptError
 from .notation import Equation, Label, label_name
 
 
@@ -41,12 +41,21 @@ class Network:
         embed_diagonal: bool = False,
     ) -> None:
         number: dict[Label, int] = {}
-        terms = tuple(
-            tuple(number.setdefault(label, len(number)) for label in term) for term in inputs
-        )
+        try:
+            terms = tuple(
+                tuple(number.setdefault(label, len(number)) for label in term) for term in inputs
+            )
+            names = tuple(output)
+            hash(names)
+        except TypeError as error:
+            raise CallError(
+                f"Network: give a list of hashable labels for each tensor, and one for the output "
+                f"({error})"
+            ) from None
+        if not isinstance(sizes, Mapping):
+            raise CallError(f"Network: give sizes as {{label: size}}, not a {type(sizes).__name__}")
         if not terms:
             raise SubscriptError("Network: give at least one tensor")
-        names = tuple(output)
         missing = [label for label in names if label not in number]
         if missing:
             raise SubscriptError(f"Network: the output label {missing[0]!r} is in no tensor")
@@ -143,6 +152,9 @@ class Network:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Network is frozen; build a new one to change {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Network is frozen; {name!r} cannot be deleted")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Network) and self._key() == other._key()

@@ -144,7 +144,18 @@ class Plan:
             raise FileFormatError(f"{FORMAT}: the document lacks or garbles {error}") from None
 
     def __str__(self) -> str:
-        return show.table(self)
+        proof = f" ({self.proof})" if self.proof not in (None, self.planner) else ""
+        notes = [("Conjugated operands", sorted(self.conj)), ("Constants", sorted(self.constants))]
+        return show.table(
+            self.network,
+            self.tree,
+            self.lowered,
+            totals=self.totals,
+            peak_bytes=self.peak_bytes,
+            itemsize=self.dtype.itemsize,
+            planner=self.planner + proof,
+            notes=[(name, ", ".join(map(str, values))) for name, values in notes if values],
+        )
 
     def __repr__(self) -> str:
         return (

@@ -2,55 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from .._base.numbers import format_bytes as size
 from .._base.numbers import format_count as count
 from ..backend.cpu import cpu
-from .cost import Labels, StepLabels, size_of, step_flops, walk
+from ..program.ir import Program
+from .cost import Cost, Labels, size_of, step_flops, walk
 from .network import Network
-
-if TYPE_CHECKING:
-    from .plan import Plan
+from .tree import ContractionTree
 
 ROWS = 60  # steps shown; the middle of a longer path is left out
 WIDTH = 32  # characters of an equation before it is cut
 
 
-def table(plan: Plan) -> str:
+def table(
+    network: Network,
+    tree: ContractionTree,
+    lowered: Program,
+    *,
+    totals: Cost,
+    peak_bytes: int,
+    itemsize: int,
+    planner: str,
+    notes: Sequence[tuple[str, str]] = (),
+) -> str:
     """The header and one row a step."""
-    net = plan.network
-    symbols = _symbols(net)
-    naive = size_of(frozenset().union(*net.carried), net.extents)
-    summed = any(labels - net.open for labels in net.carried)
-    naive_flops = step_flops(naive, len(net.terms), summed)
-    scaling = max((len(step.union) for step in walk(net, plan.tree)), default=0)
-    speedup = count(naive_flops // plan.flops) if plan.flops and naive_flops else "1"
+    symbols = _symbols(network)
+    naive = size_of(frozenset().union(*network.carried), network.extents)
+    summed = any(labels - network.open for labels in network.carried)
+    naive_flops = step_flops(naive, len(network.terms), summed)
+    scaling = max((len(step.union) for step in walk(network, tree)), default=0)
+    speedup = count(naive_flops // totals.flops) if totals.flops and naive_flops else "1"
     rows = [
-        ("Complete contraction", _cut(_equation(net, symbols), 60)),
-        ("Naive scaling", str(len({label for labels in net.carried for label in labels}))),
+        ("Complete contraction", _cut(_equation(network, symbols), 60)),
+        ("Naive scaling", str(len({label for labels in network.carried for label in labels}))),
         ("Optimized scaling", str(scaling)),
         ("Naive FLOP count", count(naive_flops)),
-        ("Optimized FLOP count", count(plan.flops)),
+        ("Optimized FLOP count", count(totals.flops)),
         ("Theoretical speedup", speedup),
-        ("Largest intermediate", f"{count(plan.largest_intermediate)} elements"),
-        ("Predicted peak memory", size(plan.peak_bytes)),
-        (
-            "Planner",
-            plan.planner + (f" ({plan.proof})" if plan.proof not in (None, plan.planner) else ""),
-        ),
+        ("Largest intermediate", f"{count(totals.largest_intermediate)} elements"),
+        ("Predicted peak memory", size(peak_bytes)),
+        ("Planner", planner),
+        *notes,
     ]
     lines = [f"{name:>22}:  {value}" for name, value in rows]
     rule = "-" * 100
     head = f"{'scaling':>7}  {'engine':<13}{'current':>{WIDTH}}  {'bytes':>10}  remaining"
-    return "\n".join([*lines, rule, head, rule, *_steps(plan, symbols)])
+    steps = _steps(network, tree, _engines(lowered, tree), itemsize, symbols)
+    return "\n".join([*lines, rule, head, rule, *steps])
 
 
-def _steps(plan: Plan, symbols: list[str]) -> Iterator[str]:
-    net, tree = plan.network, plan.tree
-    engines = _engines(plan)
+def _steps(
+    net: Network, tree: ContractionTree, engines: list[str], itemsize: int, symbols: list[str]
+) -> Iterator[str]:
     total = len(tree.ssa_path)
     skipped = range(ROWS // 2, total - ROWS // 2) if total > ROWS else range(0)
     alive: dict[int, Labels] = dict(enumerate(net.carried))
@@ -62,11 +68,9 @@ def _steps(plan: Plan, symbols: list[str]) -> Iterator[str]:
             if index == skipped[0]:
                 yield f"{'':>7}  ... {len(skipped)} more steps"
             continue
-        last = index == total - 1
-        result = net.output_axes if last else sorted(labels.result)
+        result = net.output_axes if index == total - 1 else sorted(labels.result)
         current = ",".join(_term(sorted(x), symbols) for x in labels.operands)
         current += f"->{_term(result, symbols)}"
-        itemsize = plan.dtype.itemsize
         written = size_of(labels.result, net.extents) * itemsize
         terms = (_term(sorted(x), symbols) for x in islice(alive.values(), WIDTH))
         rest = f"{','.join(terms)}->{_term(net.output_axes, symbols)}"
@@ -76,24 +80,16 @@ def _steps(plan: Plan, symbols: list[str]) -> Iterator[str]:
         )
 
 
-def _engines(plan: Plan) -> list[str]:
+def _engines(lowered: Program, tree: ContractionTree) -> list[str]:
     """The engine of each step's product; a step without one is a view, a sum or a copy."""
     backend = cpu()
-    program = plan.lowered
     products = iter(
-        backend.engine(ins.op, ins.attrs, program.specs(ins.inputs))
-        for ins in program.instructions
+        backend.engine(ins.op, ins.attrs, lowered.specs(ins.inputs))
+        for ins in lowered.instructions
         if ins.op in ("dot_general", "sum_product")
     )
-    alone = "sum" if program.op_counts["reduce_sum"] else "view"
-    return [next(products, "zeros") if len(step) > 1 else alone for step in plan.tree.ssa_path]
-
-
-def equation_text(step: StepLabels, network: Network) -> str:
-    """One step as an equation."""
-    symbols = _symbols(network)
-    terms = ",".join(_term(sorted(labels), symbols) for labels in step.operands)
-    return f"{terms}->{_term(sorted(step.result), symbols)}"
+    alone = "sum" if lowered.op_counts["reduce_sum"] else "view"
+    return [next(products, "zeros") if len(step) > 1 else alone for step in tree.ssa_path]
 
 
 def _equation(net: Network, symbols: list[str]) -> str:

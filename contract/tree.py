@@ -45,8 +45,10 @@ class ContractionTree:
                 used[tensor] = 1
             if not step:
                 raise PathError(f"step {index} of the path names no tensor")
+        if not self.ssa_path:
+            raise PathError("the path is empty; the path of a single tensor is [(0,)]")
         left = used.count(0)
-        if left != 1 or not self.ssa_path:
+        if left != 1:
             raise PathError(
                 f"the path is incomplete: {left} tensors are left after {len(self.ssa_path)} steps, "
                 f"there must be one"

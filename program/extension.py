@@ -96,7 +96,13 @@ def bind_extension(
         )
 
     def run(*arrays: Any) -> Any:
-        results = tuple(runtime(attrs, *arrays))
+        results = runtime(attrs, *arrays)
+        if not isinstance(results, (tuple, list)) or not all(hasattr(x, "dtype") for x in results):
+            kinds = [type(x).__name__ for x in results] if isinstance(results, tuple) else results
+            raise ExtensionError(
+                f"extension {name!r} on {backend!r} returned {kinds!r}, declared a tuple of arrays"
+            )
+        results = tuple(results)
         got = tuple(ArraySpec(x.dtype, x.shape) for x in results)
         if got != outputs:
             raise ExtensionError(

@@ -17,6 +17,7 @@ def program_to_json(program: Program) -> str:
         {
             "format": FORMAT,
             "version": VERSION,
+            "einloom": _version(),
             "slots": [[dtype_name(spec.dtype), list(spec.shape)] for spec in program.slots],
             "instructions": [
                 {
@@ -41,7 +42,7 @@ def program_from_json(text: str) -> Program:
             tuple(ArraySpec(dtype_from_name(name), tuple(shape)) for name, shape in data["slots"]),
             tuple(
                 instruction(
-                    entry["op"],
+                    _name(entry["op"]),
                     tuple(entry["inputs"]),
                     tuple(entry["outputs"]),
                     {name: freeze(_decode(value)) for name, value in entry["attributes"].items()},
@@ -60,7 +61,7 @@ def read_document(text: str, format: str, version: int) -> dict[str, Any]:
     """The JSON object of `text` after checking its format and version."""
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # RecursionError: brackets without end
         raise FileFormatError(f"{format}: this is no JSON ({error})") from None
     if not isinstance(data, dict) or data.get("format") != format:
         got = data.get("format") if isinstance(data, dict) else type(data).__name__
@@ -81,3 +82,15 @@ def _encode(value: Any) -> Any:
 
 def _decode(value: Any) -> Any:
     return complex(*value["complex"]) if isinstance(value, dict) else value
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"an op: {value!r}")
+    return value
+
+
+def _version() -> str:
+    from .. import __version__
+
+    return __version__

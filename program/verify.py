@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from .._base.errors import ExtensionError, ProgramError
+from .._base.errors import EinloomError, ProgramError
 from ..backend.catalogue import infer
 from ..backend.spec import ArraySpec
 from .extension import family_of
@@ -71,7 +71,7 @@ def _agrees_with_inference(program: Program) -> Iterator[Complaint]:
     for index, ins in enumerate(program.instructions):
         try:
             expected = _inferred(ins, program.specs(ins.inputs))
-        except (ProgramError, ExtensionError) as error:
+        except EinloomError as error:
             yield f"{_at(index, ins)}: {error}"
             continue
         if expected != program.specs(ins.outputs):

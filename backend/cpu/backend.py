@@ -54,6 +54,11 @@ class CpuBackend:
                 f"op {op!r} on the CPU does not take {dtype_name(output.dtype)}; convert the operands "
                 f"first (float16 and bfloat16: to float32)"
             )
+        if op in ARITHMETIC and not all(spec.dtype.isnative for spec in inputs):
+            raise Unsupported(
+                f"op {op!r} on the CPU does not take {inputs[0].dtype.str} (foreign byte order); "
+                f'convert the operands first: x.astype(x.dtype.newbyteorder("="))'
+            )
         return binder(attrs, inputs, output)
 
     def engine(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> str:
@@ -86,7 +91,7 @@ class CpuBackend:
         if not _is_one(alpha):
             source = source * np.asarray(alpha, source.dtype)
         if not _is_zero(beta):
-            source = source + target * np.asarray(beta, target.dtype)
+            source = source + target * np.asarray(beta, source.dtype)
         np.copyto(target, source, casting="unsafe")
         return target
 

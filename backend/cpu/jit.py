@@ -53,13 +53,21 @@ def _dispatcher(function: Callable[..., None]) -> Callable[..., None]:
 
     # contract: a*b+c may become one fused operation; no other liberty with rounding is taken
     dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
-    folder = cache_dir() / "kernels"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _private_folder()
         dispatcher._cache = _disk_cache()(function)
     except (OSError, RuntimeError) as error:
-        log.warning("kernels are not kept in %s: %s", folder, error)
+        log.warning("compiled kernels are not kept on disk: %s", error)
     return dispatcher
+
+
+def _private_folder() -> None:
+    """Make the folder of kernels; refuse one that others can write, since code is loaded from it."""
+    for folder in (cache_dir(), cache_dir() / "kernels"):  # mkdir gives its mode to no parent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+            raise OSError(f"{folder} belongs to others or can be written by them; make it mode 0700")
 
 
 @cache

@@ -26,24 +26,27 @@ Axis = tuple[int, int, int]  # size, stride in lhs, stride in rhs (both in eleme
 
 def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general`; offset tables are kept for the strides last seen."""
-    kept: list[tuple[Any, _Tables]] = []
+    kept: list[tuple[Any, _Tables | None]] = [(None, None)]
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         target = (
             out
-            if out is not None and out.flags.c_contiguous
+            if out is not None and out.flags.c_contiguous and out.flags.aligned
             else np.empty(output.shape, output.dtype)
         )
         lhs, rhs = _element_strided(lhs), _element_strided(rhs)
         (left, left_origin), (right, right_origin) = _flat(lhs), _flat(rhs)
         key = (lhs.strides, rhs.strides)
-        tables = kept[0][1] if kept and kept[0][0] == key else _Tables(dims, lhs, rhs)
-        kept[:] = [(key, tables)]
+        seen, tables = kept[0]  # read once: another thread may put its own there at any time
+        if tables is None or seen != key:
+            tables = _Tables(dims, lhs, rhs)
+            kept[0] = (key, tables)
+        arguments = tables.arguments
         origins = np.array((left_origin, right_origin))
         flat = target.reshape(-1)
 
         def piece(start: int, stop: int) -> None:
-            contract_tiles(start, stop, flat, left, right, origins, *tables.arguments)
+            contract_tiles(start, stop, flat, left, right, origins, *arguments)
 
         parallel_for(piece, tables.tiles)
         if out is None or target is out:

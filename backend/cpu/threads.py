@@ -1,9 +1,9 @@
 """One pool of threads for our parallel kernels: safe from several callers and after fork.
 
 `parallel_for(run, n)` cuts range(n) into one piece a thread; the caller works on the first. The pool
-has no barrier and no nesting: a job carries its own count of open pieces, so callers never wait for
-each other's work, and a caller that is interrupted leaves the pool usable. Pieces depend on n and
-the number of threads alone, never on timing.
+has no barrier: a job carries its own count of open pieces, so callers never wait for each other's
+work, and a caller that is interrupted leaves the pool usable. A loop inside a piece runs on the
+thread of that piece. Pieces depend on n and the number of threads alone, never on timing.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class _Pool:
 
     @staticmethod
     def _serve(queue: SimpleQueue[tuple[_Job, int, int]]) -> None:
+        _here.serves = True
         while True:
             job, start, stop = queue.get()
             job.work(start, stop)
@@ -68,6 +69,7 @@ class _Pool:
 
 
 _pool = _Pool()
+_here = threading.local()  # .serves is set in the threads of the pool
 
 
 def parallel_for(run: Run, n: int, threads: int | None = None) -> None:
@@ -78,6 +80,10 @@ def parallel_for(run: Run, n: int, threads: int | None = None) -> None:
             run(0, n)
         return
     bounds = [n * piece // pieces for piece in range(pieces + 1)]
+    if getattr(_here, "serves", False):  # waiting for a pool from inside it could wait for ever
+        for start, stop in zip(bounds, bounds[1:], strict=False):
+            run(start, stop)
+        return
     pool, job = _pool, _Job(run, pieces)
     pool.grow(pieces - 1)
     for piece in range(1, pieces):

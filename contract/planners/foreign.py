@@ -38,6 +38,8 @@ def from_optimizer(optimizer: Callable[..., Any], element_limit: int | None = No
         inputs = [frozenset(map(_symbol, labels)) for labels in network.carried]
         output = frozenset(map(_symbol, network.open))
         sizes = {_symbol(label): n for label, n in enumerate(network.extents)}
+        if len(inputs) == 1:
+            return Candidate(ContractionTree(1, ((0,),)), name)  # nothing to choose; many refuse it
         path = optimizer(inputs, output, sizes, element_limit)
         if not isinstance(path, (list, tuple)):
             raise PathError(

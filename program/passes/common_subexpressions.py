@@ -19,7 +19,8 @@ def common_subexpressions(program: Program) -> Program:
     for old in program.instructions:
         ins = renamed(old, names)
         if ins.family is None:
-            known = seen.setdefault((ins.op, ins.attributes, ins.inputs), ins.outputs)
+            # repr: 0.0 == -0.0 and 1 == True, but as constants they are not the same
+            known = seen.setdefault((ins.op, repr(ins.attributes), ins.inputs), ins.outputs)
             if known is not ins.outputs:
                 names.update(zip(ins.outputs, known, strict=True))
                 continue

@@ -49,8 +49,11 @@ def _cgroup_room(limit: Path, used: Path) -> int | None:
 
 def _reclaimable(stat: Path) -> int:
     """Page cache counts as used, but the kernel gives it back before it refuses memory."""
-    for line in stat.read_text().splitlines():
-        name, _, value = line.partition(" ")
-        if name in ("inactive_file", "total_inactive_file"):
-            return int(value)
+    try:
+        for line in stat.read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if name in ("inactive_file", "total_inactive_file"):
+                return int(value)
+    except (OSError, ValueError):  # the limit holds all the same
+        pass
     return 0

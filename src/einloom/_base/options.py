@@ -45,6 +45,10 @@ class Options:
             raise OptionError(f"options(small={self.small!r}): give a number >= 0, or infinity")
         if self.progress not in (True, False, "auto"):
             raise OptionError(f'options(progress={self.progress!r}): give True, False or "auto"')
+        if self.cache_dir is not None and not (
+            self.cache_dir and isinstance(self.cache_dir, (str, os.PathLike))
+        ):
+            raise OptionError(f"options(cache_dir={self.cache_dir!r}): give a folder, or None")
         check_memory_limit(self.memory_limit, "options")
 
 

@@ -21,7 +21,7 @@ class Progress:
         self._start = time.perf_counter()
         self._next = self._start + patience
         wanted = get_options().progress
-        self._on = sys.stderr.isatty() if wanted == "auto" else bool(wanted)
+        self._on = bool(sys.stderr and sys.stderr.isatty()) if wanted == "auto" else bool(wanted)
         self._drawn = False
 
     def advance(self, steps: int = 1) -> None:
