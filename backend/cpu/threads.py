@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from queue import SimpleQueue
 
 from ..._base.options import num_threads
@@ -81,7 +82,7 @@ def parallel_for(run: Run, n: int, threads: int | None = None) -> None:
         return
     bounds = [n * piece // pieces for piece in range(pieces + 1)]
     if getattr(_here, "serves", False):  # waiting for a pool from inside it could wait for ever
-        for start, stop in zip(bounds, bounds[1:], strict=False):
+        for start, stop in pairwise(bounds):
             run(start, stop)
         return
     pool, job = _pool, _Job(run, pieces)
