@@ -21,6 +21,9 @@ _FOREIGN = {  # package of the operand's type -> what the user can write instead
 }
 
 
+_HOST = (1, 3, 11, 13)  # device types of DLPack that the CPU reads: its own, pinned, managed
+
+
 def as_ndarray(x: Any, call: str, position: int) -> np.ndarray[Any, Any]:
     """`x` as a plain numpy.ndarray, without a copy wherever memory can be shared."""
     if type(x) is np.ndarray:
@@ -53,6 +56,8 @@ def to_torch(x: np.ndarray[Any, Any]) -> Any:
     x = np.asarray(x)
     if not x.flags.writeable or any(stride < 0 for stride in x.strides):
         x = x.copy()
+    if x.dtype.name == "bfloat16":
+        return torch.from_dlpack(x.view(np.int16)).view(torch.bfloat16)
     return torch.from_dlpack(x)
 
 
@@ -64,6 +69,8 @@ def _from_torch(x: Any, call: str, position: int) -> np.ndarray[Any, Any]:
         raise _refused(x, call, position, f"it is on device {device!r}; call .cpu() on it")
     if getattr(x, "is_sparse", False):
         raise _refused(x, call, position, "call .to_dense() on it")
+    for resolve in ("resolve_conj", "resolve_neg"):  # torch conjugates and negates lazily
+        x = getattr(x, resolve, lambda x=x: x)()
     if "bfloat16" in str(getattr(x, "dtype", "")):
         return _bfloat16(x)
     try:
@@ -82,6 +89,9 @@ def _bfloat16(x: Any) -> np.ndarray[Any, Any]:
 
 
 def _converted(x: Any, call: str, position: int) -> np.ndarray[Any, Any]:
+    place = getattr(x, "__dlpack_device__", None)
+    if place is not None and (device := place())[0] not in _HOST:
+        raise _refused(x, call, position, f"it is on device {device}; copy it to the CPU first")
     try:
         if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
             return np.asarray(np.from_dlpack(x))

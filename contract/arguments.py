@@ -11,7 +11,7 @@ from .._base.errors import CallError, DTypeError, OptionError, SubscriptError
 from .._base.memory import available_bytes
 from .._base.numbers import parse_bytes
 from .._base.options import check_memory_limit, get_options
-from ..backend.spec import ArraySpec, is_lowprec
+from ..backend.spec import ArraySpec, dtype_from_name, is_lowprec
 from .notation import Notation, interleaved, parse
 
 DType = np.dtype[Any]
@@ -40,7 +40,11 @@ def spec_of(operand: Any, dtype: DType | None, call: str, position: int) -> Arra
         return ArraySpec(dtype or np.dtype(np.float64), tuple(int(n) for n in operand))
     if not hasattr(operand, "shape") or not hasattr(operand, "dtype"):
         operand = np.asarray(operand)
-    return ArraySpec(np.dtype(operand.dtype), tuple(operand.shape))
+    try:
+        given = np.dtype(operand.dtype)
+    except TypeError:  # torch has dtypes of its own, by the same names
+        given = dtype_from_name(str(operand.dtype).rpartition(".")[2])
+    return ArraySpec(given, tuple(operand.shape))
 
 
 def result_dtype(

@@ -101,6 +101,13 @@ def einsum(
             expression = _EXPRESSIONS.get(key)
             if expression is not None:
                 return expression.contract(arrays, out, alpha, beta)
+    if is_torch(out):
+        shared = as_ndarray(out, "einsum(out=...)", 0)
+        einsum(
+            *operands, out=shared, optimize=optimize, dtype=dtype, order=order, casting=casting,
+            memory_limit=memory_limit, alpha=alpha, beta=beta, conj=conj, embed_diagonal=embed_diagonal,
+        )  # fmt: skip
+        return out
     given, notation = split_call(operands, "einsum")
     checked = [as_ndarray(x, "einsum", k) for k, x in enumerate(given)]
     if out is not None and not isinstance(out, np.ndarray):

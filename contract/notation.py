@@ -193,9 +193,10 @@ def _label_list(value: Any, place: str, call: str) -> tuple[Token, ...]:
             raise TypeError("the tuples ('...', k) are the labels of ellipses")
         for label in labels:
             hash(label)
-    except TypeError:
+    except TypeError as error:
         raise CallError(
-            f"{call}: the labels of {place} should be a list of hashable labels, got {value!r:.60}"
+            f"{call}: the labels of {place} should be a list of hashable labels, got {value!r:.60} "
+            f"({error})"
         ) from None
     return tuple(int(label) if _is_int(label) else label for label in labels)
 

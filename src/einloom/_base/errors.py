@@ -71,4 +71,5 @@ def caret(text: str, position: int, width: int = 1) -> str:
     shown = text[start : start + 72] if len(text) > 76 else text
     left, right = "..." * (start > 0), "..." * (start + len(shown) < len(text))
     pad = " " * (4 + len(left) + position - start)
-    return f"    {left}{shown}{right}\n{pad}{'^' * max(1, width)}"
+    width = max(1, min(width, len(shown) - (position - start)))
+    return f"    {left}{shown}{right}\n{pad}{'^' * width}"
