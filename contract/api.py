@@ -89,27 +89,20 @@ def plan(
     >>> p.path, p.cost, p.flops
     (((1, 2), (0, 1)), 6912, 13824)
     """
-    call = "plan"
-    network, groups, dtypes = _network(
-        equation_or_network, shapes_or_arrays, dtype, embed_diagonal, call
-    )
-    target = result_dtype(dtypes, dtype, None, "unsafe", is_view(network), call)
-    n = len(dtypes)
-    return search(
-        network,
-        groups,
-        dtypes=dtypes,
-        dtype=target,
-        choice=planner,
+    return _planned(
+        "plan",
+        equation_or_network,
+        shapes_or_arrays,
+        dtype,
+        constants,
         objective=objective,
-        memory_limit=memory_limit_bytes(memory_limit, call),
+        planner=planner,
+        memory_limit=memory_limit,
         budget=budget,
         seed=seed,
-        conj=conj_positions(conj, n, call),
-        order=memory_order(order, call),
-        constants=constant_positions(constants, n, call),
-        call=call,
-        argument="planner",
+        order=order,
+        conj=conj,
+        embed_diagonal=embed_diagonal,
     )
 
 
@@ -150,17 +143,62 @@ def compile(
         found = equation_or_plan
         values = _constants(constants, [()] * len(found.dtypes))
     else:
-        interleaved = not isinstance(equation_or_plan, (str, Network))
-        given = (
-            split_call((equation_or_plan, *shapes_or_arrays), "compile")[0]
-            if interleaved
-            else shapes_or_arrays
-        )
+        unknown = [name for name in planning if name not in PLANNING]
+        if unknown:
+            raise CallError(
+                f"compile({unknown[0]}=...): no such argument; beside dtype, constants and device "
+                f"there are {', '.join(PLANNING)}"
+            )
+        given: Sequence[Any] = shapes_or_arrays
+        if isinstance(equation_or_plan, Network):
+            given = shapes_or_arrays or equation_or_plan.shapes
+        elif not isinstance(equation_or_plan, str):
+            given = split_call((equation_or_plan, *shapes_or_arrays), "compile")[0]
         values = _constants(constants, given)
-        found = plan(
-            equation_or_plan, *shapes_or_arrays, dtype=dtype, constants=tuple(values), **planning
+        found = _planned(
+            "compile", equation_or_plan, shapes_or_arrays, dtype, tuple(values), **planning
         )
     return Expression(found, _checked(values, found))
+
+
+def _planned(
+    call: str,
+    source: Any,
+    given: Sequence[Any],
+    dtype: Any,
+    constants: Iterable[int],
+    *,
+    objective: str = "time",
+    planner: Any = "auto",
+    memory_limit: int | float | str | None = None,
+    budget: int | None = None,
+    seed: int = 0,
+    order: str = "K",
+    conj: Iterable[int] = (),
+    embed_diagonal: bool = False,
+) -> Plan:
+    """`plan`, for the front that the user called."""
+    network, groups, dtypes = _network(source, given, dtype, embed_diagonal, call)
+    n = len(dtypes)
+    return search(
+        network,
+        groups,
+        dtypes=dtypes,
+        dtype=result_dtype(dtypes, dtype, None, "same_kind", is_view(network), call),
+        choice=planner,
+        objective=objective,
+        memory_limit=memory_limit_bytes(memory_limit, call),
+        budget=budget,
+        seed=seed,
+        conj=conj_positions(conj, n, call),
+        order=memory_order(order, call),
+        constants=constant_positions(constants, n, call),
+        call=call,
+        argument="planner",
+    )
+
+
+PLANNING = tuple(_planned.__kwdefaults__ or ())
 
 
 def search(
@@ -267,7 +305,7 @@ def _network(
                 raise ShapeError(
                     f"{call}: tensor {k} has shape {spec.shape}, the network says {shape}"
                 )
-        return source, (), tuple(spec.dtype for spec in specs)
+        return source, (), tuple(spec.dtype.newbyteorder("=") for spec in specs)
     operands, notation = split_call((source, *given), call)
     specs = [spec_of(x, wanted, call, k) for k, x in enumerate(operands)]
     equation: Equation = resolve(

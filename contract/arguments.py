@@ -66,7 +66,7 @@ def result_dtype(
     if is_view and out is None and (target is None or target == dtypes[0]):
         return dtypes[0]  # a view computes nothing: any dtype will do
     for position, given in enumerate(dtypes):
-        if not _is_number(given):
+        if not is_number(given):
             raise DTypeError(
                 f"{call}: operand {position} has dtype {given}, which cannot be multiplied and added; "
                 f"convert it to numbers first"
@@ -80,14 +80,15 @@ def result_dtype(
                 f"{call}: operands of dtypes {listed} have no common dtype ({error}); convert them, or "
                 f"pass dtype="
             ) from None
-    elif not _is_number(target):
+    elif not is_number(target):
         raise DTypeError(f"{call}(dtype={dtype!r}): {target} cannot be multiplied and added")
     target = target.newbyteorder("=")
+    remedy = 'pass casting="unsafe"' if call == "einsum" else "convert it (x.astype)"
     for position, given in enumerate(dtypes):
         if not np.can_cast(given, target, casting):  # type: ignore[arg-type]
             raise DTypeError(
                 f"{call}: operand {position} has dtype {given}, which casting={casting!r} does not let "
-                f'become {target}; pass casting="unsafe", or another dtype='
+                f"become {target}; {remedy}, or pass another dtype="
             )
     if out is not None and not any_out and not np.can_cast(target, out, casting):  # type: ignore[arg-type]
         raise DTypeError(
@@ -157,5 +158,5 @@ def as_dtype(dtype: Any, call: str) -> DType | None:
         raise DTypeError(f"{call}(dtype={dtype!r:.60}): this is no dtype") from None
 
 
-def _is_number(dtype: DType) -> bool:
+def is_number(dtype: DType) -> bool:
     return dtype.kind in "biufcO" or is_lowprec(dtype)

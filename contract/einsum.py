@@ -69,8 +69,9 @@ def einsum(
         numpy.ndarray, or a NumPy scalar for a result without axes; torch tensors come back as torch.
 
     Raises:
-        SubscriptError, ShapeError, OptionError, PathError (all ValueError), DTypeError,
-        ConversionError (TypeError), MemoryLimitError (MemoryError): see each message.
+        SubscriptError, ShapeError, OptionError, PathError: bad input; each is a ValueError.
+        DTypeError, ConversionError: what cannot be combined or read; each is a TypeError.
+        MemoryLimitError: more memory than allowed or available is needed; it is a MemoryError.
 
     >>> import numpy as np
     >>> a = np.arange(6.0).reshape(2, 3)

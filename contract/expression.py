@@ -139,10 +139,16 @@ class Expression:
                 )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Expression, (self.plan, self.constants)
+        return _restored, (self.plan, self.constants)
 
     def __repr__(self) -> str:
         return f"<Expression of {len(self._free)} arrays, {len(self.program.instructions)} instructions>"
+
+
+def _restored(plan: Plan, constants: dict[int, Any]) -> Expression:
+    for array in constants.values():
+        array.flags.writeable = False
+    return Expression(plan, constants)
 
 
 def deliver(
@@ -152,8 +158,9 @@ def deliver(
     scaled = _given(alpha, 1) or _given(beta, 0)
     if scaled:
         alpha, beta = _scalar(alpha, plan.dtype, "alpha"), _scalar(beta, plan.dtype, "beta")
+        scaled = alpha != 1 or beta != 0
     if out is None:
-        if _given(beta, 0):
+        if scaled and beta != 0:
             raise OptionError(
                 "einsum(beta=...): beta scales `out`; give out= as well, or leave beta 0"
             )
@@ -215,16 +222,23 @@ def _given(value: Any, default: int) -> bool:
 
 
 def _scalar(value: Any, dtype: np.dtype[Any], name: str) -> Any:
-    """alpha and beta in the dtype of the result; what would lose their meaning is refused."""
+    """alpha or beta as a number that the result's dtype holds: 0 and 1 of any type are plain."""
     try:
         array = np.asarray(value)
-        if array.ndim != 0 or array.dtype.kind not in "biufcO":
+        if array.ndim != 0 or array.dtype.kind not in "biufcOV":
             raise TypeError
     except (TypeError, ValueError):
         raise DTypeError(f"einsum({name}=...): give a number, got {type(value).__name__}") from None
-    if dtype.kind in _RANK and _RANK[array.dtype.kind] > _RANK[dtype.kind]:
+    for plain in (0, 1):  # they leave `out` unread, or the result as it is
+        if value == plain:
+            return plain
+    try:
+        if dtype.kind in _RANK and _RANK.get(array.dtype.kind, 2) > _RANK[dtype.kind]:
+            raise TypeError
+        np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError):
         raise DTypeError(
-            f"einsum({name}={value!r}): the result has dtype {dtype}, which cannot hold that factor; "
-            f"pass dtype= to compute in a wider one"
-        )
+            f"einsum({name}={value!r:.60}): the result has dtype {dtype}, which cannot hold that "
+            f"factor; pass dtype= to compute in a wider one"
+        ) from None
     return value

@@ -19,8 +19,9 @@ from ..program.passes import optimise
 from ..program.schedule import schedule
 from ..program.serial import read_document
 from . import show
+from .arguments import is_number
 from .cost import Cost, total_cost
-from .lower import lower
+from .lower import is_view, lower
 from .network import Network
 from .tree import ContractionTree, Path
 
@@ -32,14 +33,18 @@ VERSION = 1
 class Plan:
     """How a network will be contracted. `print` shows the steps; `to_json` and pickle are exact.
 
-    network: tensors, labels and sizes.
-    tree: the contraction tree.
-    dtypes, dtype: of the operands and of the result.
-    objective, planner, seed: what was searched for, by whom.
-    proof: "optimal" when no tree is cheaper, else None.
-    conj: operands that are conjugated.
-    order: memory order of the result, as NumPy's `order=`.
-    constants: operands that keep their values from call to call.
+    Attributes:
+        network: tensors, labels and sizes.
+        tree: the contraction tree.
+        dtypes: of the operands.
+        dtype: of the result.
+        objective: what was searched for.
+        planner: by whom.
+        seed: of the search.
+        proof: "optimal" when no tree is cheaper, else None.
+        conj: operands that are conjugated.
+        order: memory order of the result, as NumPy's `order=`.
+        constants: operands that keep their values from call to call.
     """
 
     network: Network
@@ -56,12 +61,12 @@ class Plan:
 
     @property
     def path(self) -> Path:
-        """opt_einsum's linear path: positions in the list of tensors that are left."""
+        """opt_einsum's linear path, positions in the list of tensors that are left."""
         return self.tree.path
 
     @property
     def ssa_path(self) -> Path:
-        """The path with a new number for every result: step k makes tensor n + k."""
+        """The path with a new number for every result; step k makes tensor n + k."""
         return self.tree.ssa_path
 
     @cached_property
@@ -70,12 +75,12 @@ class Plan:
 
     @property
     def cost(self) -> int:
-        """Scalar multiplications: over the steps, the product of the sizes of all labels in the step."""
+        """Scalar multiplications, over the steps the product of the sizes of all labels in the step."""
         return self.totals.cost
 
     @property
     def flops(self) -> int:
-        """opt_einsum's count: 2 * cost for a step that sums a label, else cost."""
+        """opt_einsum's count, 2 * cost for a step that sums a label, else cost."""
         return self.totals.flops
 
     @property
@@ -184,11 +189,16 @@ def _from_document(data: dict[str, Any]) -> Plan:
     network._set(terms, shapes, output, extents, tuple(labels))
     if plain.labels != network.labels or len(data["dtypes"]) != len(terms):
         raise ValueError("labels out of order")
+    dtypes = tuple(dtype_from_name(name) for name in data["dtypes"])
+    dtype = dtype_from_name(data["dtype"])
+    _check_values(data, len(terms))
+    if not all(map(is_number, (*dtypes, dtype))) and not (is_view(network) and dtypes == (dtype,)):
+        raise ValueError(f"dtypes that cannot be multiplied: {data['dtypes']} -> {data['dtype']}")
     return Plan(
         network=network,
         tree=ContractionTree(len(terms), _axes(data["ssa_path"])),
-        dtypes=tuple(dtype_from_name(name) for name in data["dtypes"]),
-        dtype=dtype_from_name(data["dtype"]),
+        dtypes=dtypes,
+        dtype=dtype,
         objective=data["objective"],
         planner=data["planner"],
         seed=data["seed"],
@@ -197,6 +207,17 @@ def _from_document(data: dict[str, Any]) -> Plan:
         order=data["order"],
         constants=frozenset(_ints(data["constants"])),
     )
+
+
+def _check_values(data: dict[str, Any], n: int) -> None:
+    for key, kind in (("objective", str), ("planner", str), ("seed", int), ("proof", str)):
+        if type(data[key]) is not kind and not (key == "proof" and data[key] is None):
+            raise TypeError(f"{key}, got {data[key]!r:.40}")
+    if data["order"] not in ("C", "F", "A", "K"):
+        raise ValueError(f"order, got {data['order']!r:.40}")
+    for key in ("conj", "constants"):
+        if not all(0 <= position < n for position in _ints(data[key])):
+            raise ValueError(f"{key}, got {data[key]!r:.40}")
 
 
 def _axes(value: Sequence[Sequence[Any]]) -> tuple[tuple[int, ...], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     >>> tensordot(np.ones((2, 3, 4)), np.ones((4, 3, 5)), axes=([1, 2], [1, 0])).shape
     (2, 5)
     """
-    shapes = [np.shape(x) if not hasattr(x, "shape") else tuple(x.shape) for x in (a, b)]
+    shapes = [_shape(a), _shape(b)]
     left, right = _paired_axes(axes, len(shapes[0]), len(shapes[1]))
     for i, j in zip(left, right, strict=True):
         if shapes[0][i] != shapes[1][j]:
@@ -92,20 +93,28 @@ def ncon(
     """
     if hasattr(tensors, "ndim") or not isinstance(tensors, (list, tuple)):
         tensors = [tensors]
-    if len(tensors) == 1 and all(hasattr(label, "__index__") for label in connects):
-        connects = [connects]  # type: ignore[list-item]
-    terms = [tuple(int(label) for label in term) for term in connects]
+    try:
+        if len(tensors) == 1 and all(map(_is_index, connects)):
+            connects = [connects]  # type: ignore[list-item]
+        terms = [tuple(index(label) for label in term) for term in connects]
+        order = [] if con_order is None else [index(label) for label in con_order]
+        output = () if out_order is None else tuple(index(label) for label in out_order)
+    except TypeError:
+        raise CallError(
+            "ncon: give a list of integer labels for each tensor, and lists of them as con_order and "
+            "out_order"
+        ) from None
     if len(terms) != len(tensors):
         raise SubscriptError(f"ncon: {len(tensors)} tensors, but labels for {len(terms)}")
     joined, open_ = _legs(terms)
-    output = tuple(int(x) for x in out_order) if out_order is not None else open_
+    _check_sizes(tensors, terms)
+    output = open_ if out_order is None else output
     if sorted(output) != sorted(open_):
         raise SubscriptError(
             f"ncon: out_order {list(output)} is not an order of the open legs {list(open_)}"
         )
     optimize: Any = "auto"
     if con_order is not None:
-        order = [int(label) for label in con_order]
         if sorted(order) != sorted(joined):
             raise SubscriptError(
                 f"ncon: con_order {order} is not an order of the joined legs {joined}"
@@ -113,6 +122,15 @@ def ncon(
         optimize = list(_path_of(terms, order)) if len(terms) > 1 else "auto"
     arguments = [item for pair in zip(tensors, terms, strict=True) for item in pair]
     return einsum(*arguments, output, optimize=optimize)
+
+
+def _check_sizes(tensors: Sequence[Any], terms: list[tuple[int, ...]]) -> None:
+    """Both legs of a label have the same size; unlike in einsum, nothing broadcasts."""
+    sizes: dict[int, int] = {}
+    for tensor, term in zip(tensors, terms, strict=True):
+        for label, n in zip(term, _shape(tensor), strict=False):  # einsum tells of missing labels
+            if sizes.setdefault(label, n) != n:
+                raise ShapeError(f"ncon: label {label} joins legs of sizes {sizes[label]} and {n}")
 
 
 def _legs(terms: list[tuple[int, ...]]) -> tuple[list[int], tuple[int, ...]]:
@@ -147,6 +165,7 @@ def _path_of(terms: list[tuple[int, ...]], order: list[int]) -> ContractionPath:
 
     def root(tensor: int) -> int:
         while parent[tensor] != tensor:
+            parent[tensor] = parent[parent[tensor]]  # halves the way for whoever comes next
             tensor = parent[tensor]
         return tensor
 
@@ -160,7 +179,7 @@ def _path_of(terms: list[tuple[int, ...]], order: list[int]) -> ContractionPath:
     for label in order:
         a, b = owner[label]
         join(root(a), root(b))
-    roots = [tensor for tensor in range(len(terms)) if parent[tensor] == tensor]
+    roots = [tensor for tensor in range(len(parent)) if parent[tensor] == tensor]
     last = len(parent) - 1 if steps else 0
     for tensor in roots:
         if root(tensor) != root(last):
@@ -173,13 +192,13 @@ ContractionPath = tuple[tuple[int, ...], ...]
 
 def _paired_axes(axes: Any, a_ndim: int, b_ndim: int) -> tuple[list[int], list[int]]:
     try:
-        if hasattr(axes, "__index__"):
-            count = int(axes)
+        if _is_index(axes):
+            count = index(axes)
             if not 0 <= count <= min(a_ndim, b_ndim):
                 raise ShapeError(f"tensordot: axes={count}, but a has {a_ndim} axes and b {b_ndim}")
             return list(range(a_ndim - count, a_ndim)), list(range(count))
-        left, right = ([x] if hasattr(x, "__index__") else list(x) for x in axes)
-        left, right = [int(x) for x in left], [int(x) for x in right]
+        left, right = ([x] if _is_index(x) else list(x) for x in axes)
+        left, right = [index(x) for x in left], [index(x) for x in right]
     except (TypeError, ValueError) as error:
         if isinstance(error, ShapeError):
             raise
@@ -196,3 +215,12 @@ def _paired_axes(axes: Any, a_ndim: int, b_ndim: int) -> tuple[list[int], list[i
     if len(left) != len(right):
         raise ShapeError(f"tensordot: {len(left)} axes of a, but {len(right)} of b")
     return [x % a_ndim for x in left], [x % b_ndim for x in right]
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
+
+
+def _is_index(x: Any) -> bool:
+    """Whether this is one integer; arrays have `__index__` as well."""
+    return hasattr(x, "__index__") and not getattr(x, "ndim", 0)

@@ -57,9 +57,10 @@ class ContractionTree:
     @classmethod
     def from_path(cls, n: int, path: Iterable[Sequence[int]]) -> ContractionTree:
         """The tree of a linear path over n tensors."""
-        alive = _Positions(n)
+        given = _as_steps(path)
+        alive = _Positions(n, len(given))
         ssa: list[Step] = []
-        for index, step in enumerate(_as_steps(path)):
+        for index, step in enumerate(given):
             count = alive.count
             for position in step:
                 if not 0 <= position < count:
@@ -77,8 +78,8 @@ class ContractionTree:
 
     @cached_property
     def path(self) -> Path:
-        """The linear form: opt_einsum's and NumPy's."""
-        alive = _Positions(self.n)
+        """The linear form, that of opt_einsum and NumPy."""
+        alive = _Positions(self.n, len(self.ssa_path))
         steps: list[Step] = []
         for step in self.ssa_path:
             steps.append(tuple(sorted(alive.position(tensor) for tensor in step)))
@@ -110,9 +111,9 @@ def _not_an_index(value: Any) -> int:
 class _Positions:
     """Which tensors are alive, by position in order of age: a Fenwick tree, O(log n) a query."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, steps: int) -> None:
         self.count = self.next = n
-        self._room = 1 << (2 * n + 1).bit_length()
+        self._room = 1 << (n + steps + 1).bit_length()
         self._sums = [0] * (self._room + 1)
         for index in range(1, self._room + 1):  # linear-time construction with n leading ones
             self._sums[index] += index <= n

@@ -19,13 +19,17 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 3
+nitpicky = True
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the signature in the docstring's words is what a reader needs
+autodoc_typehints = "none"  # the docstrings say in words what is expected
 autodoc_preserve_defaults = True
+default_role = "code"  # `name` in docstrings
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
+napoleon_attr_annotations = False
 
 html_theme = "alabaster"
 html_theme_options = {"description": "Plans, compiles and runs tensor contractions."}

@@ -41,7 +41,7 @@ class Builder:
         frozen = instruction(op, operands, (), attrs)
         spec = infer(op, frozen.attrs, tuple(self._slots[slot] for slot in operands))
         output = self._new(spec)
-        self._instructions.append(instruction(op, operands, (output,), attrs))
+        self._instructions.append(Instruction(op, frozen.attributes, operands, (output,)))
         return output
 
     def extension(self, name: str, *operands: int, **attrs: Any) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Program:
-    """Slots and the instructions over them; `print` shows a listing, `to_json` is exact."""
+    """Slots and the instructions over them; `print` shows a listing, JSON is in `serial`."""
 
     slots: tuple[ArraySpec, ...]
     instructions: tuple[Instruction, ...]

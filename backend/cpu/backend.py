@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -70,7 +72,12 @@ class CpuBackend:
         if op == "dot_general":
             return dot_scratch_bytes(attrs, inputs)
         if op == "sum_product":  # two products of a block, and operands packed for their blocks
-            return 2 * BLOCK * inputs[0].dtype.itemsize + sum(x.nbytes for x in inputs)
+            shapes = (x.shape for x in inputs)
+            sizes = dict(
+                zip(chain.from_iterable(attrs["terms"]), chain.from_iterable(shapes), strict=True)
+            )
+            block = min(BLOCK, math.prod(sizes.values()))
+            return 2 * block * inputs[0].dtype.itemsize + sum(x.nbytes for x in inputs)
         return 0
 
     def capabilities(self) -> dict[str, frozenset[str]]:

@@ -11,6 +11,7 @@ from ..catalogue import Attrs, DotDims, dot_dims
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes
 from . import loops
+from .move import move, packed
 
 Engine = Literal["zeros", "multiply", "gemm", "batched gemm", "matmul", "loops"]
 BLAS = frozenset("fdFD")
@@ -68,10 +69,10 @@ def dot_scratch_bytes(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
     engine = dot_engine(dims, lhs.dtype)
     if engine in ("zeros", "multiply"):
         return 0
-    packed = (lhs.nbytes if len(lhs.shape) > 1 else 0) + (rhs.nbytes if len(rhs.shape) > 1 else 0)
+    copies = lhs.nbytes + rhs.nbytes
     if engine == "loops":  # tables, and packed operands where strides are no whole elements
-        return 16 * (loops.TILE + dims.k) + packed
-    return packed
+        return 16 * (loops.TILE + dims.k) + copies
+    return copies
 
 
 def _bind_zeros(output: ArraySpec) -> Kernel:
@@ -118,8 +119,8 @@ def _bind_gemm(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
     shape = output.shape
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        left = lhs.transpose(lhs_perm).reshape(lhs_matrix)
-        right = rhs.transpose(rhs_perm).reshape(rhs_matrix)
+        left = packed(lhs.transpose(lhs_perm), lhs_matrix)
+        right = packed(rhs.transpose(rhs_perm), rhs_matrix)
         # np.dot, not matmul: it packs what BLAS cannot read, where matmul falls back to slow loops
         product = np.dot(left, right).reshape(shape)
         if out is None:
@@ -138,8 +139,8 @@ def _bind_batched(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     shape = output.shape
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        left = _blas_ready(lhs.transpose(lhs_perm).reshape(lhs_matrices))
-        right = _blas_ready(rhs.transpose(rhs_perm).reshape(rhs_matrices))
+        left = _blas_ready(packed(lhs.transpose(lhs_perm), lhs_matrices))
+        right = _blas_ready(packed(rhs.transpose(rhs_perm), rhs_matrices))
         product = np.matmul(left, right).reshape(shape)
         if out is None:
             return product
@@ -165,4 +166,4 @@ def _blas_ready(x: Any) -> Any:
         rows == size and (n == 1 or columns >= m * size)
     ):
         return x
-    return np.ascontiguousarray(x)
+    return move(np.empty(x.shape, x.dtype), x)

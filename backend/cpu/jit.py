@@ -67,7 +67,9 @@ def _private_folder() -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
         if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
-            raise OSError(f"{folder} belongs to others or can be written by them; make it mode 0700")
+            raise OSError(
+                f"{folder} belongs to others or can be written by them; make it mode 0700"
+            )
 
 
 @cache

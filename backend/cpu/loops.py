@@ -13,15 +13,14 @@ import numpy as np
 
 from ..catalogue import DotDims
 from ..protocol import Kernel
-from ..spec import ArraySpec, Shape
+from ..spec import ArraySpec
 from .kernels.loops import contract_tiles
+from .strided import Axis, axis_table, element_strides, flat, merge_axes, offsets
 from .threads import parallel_for
 
 TILE = 4096  # elements of the output that are summed together; 32 KiB of float64 fit the L1 cache
 DEPTH = 4096  # most contracted elements: their offsets are a table
 DTYPES = frozenset("bBhHiIlLqQfdFD")  # dtype characters that numba computes as NumPy does
-
-Axis = tuple[int, int, int]  # size, stride in lhs, stride in rhs (both in elements)
 
 
 def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
@@ -34,8 +33,8 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
             if out is not None and out.flags.c_contiguous and out.flags.aligned
             else np.empty(output.shape, output.dtype)
         )
-        lhs, rhs = _element_strided(lhs), _element_strided(rhs)
-        (left, left_origin), (right, right_origin) = _flat(lhs), _flat(rhs)
+        lhs, rhs = _readable(lhs), _readable(rhs)
+        (left, left_origin), (right, right_origin) = flat(lhs), flat(rhs)
         key = (lhs.strides, rhs.strides)
         seen, tables = kept[0]  # read once: another thread may put its own there at any time
         if tables is None or seen != key:
@@ -43,10 +42,10 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
             kept[0] = (key, tables)
         arguments = tables.arguments
         origins = np.array((left_origin, right_origin))
-        flat = target.reshape(-1)
+        elements = target.reshape(-1)
 
         def piece(start: int, stop: int) -> None:
-            contract_tiles(start, stop, flat, left, right, origins, *arguments)
+            contract_tiles(start, stop, elements, left, right, origins, *arguments)
 
         parallel_for(piece, tables.tiles)
         if out is None or target is out:
@@ -61,9 +60,7 @@ class _Tables:
     """Offsets of tiles, rows and contracted elements for operands of given strides."""
 
     def __init__(self, dims: DotDims, lhs: Any, rhs: Any) -> None:
-        size = lhs.itemsize
-        left = [stride // size for stride in lhs.strides]
-        right = [stride // size for stride in rhs.strides]
+        left, right = element_strides(lhs) or [], element_strides(rhs) or []
         axes = [
             *(
                 (lhs.shape[i], left[i], right[j])
@@ -77,37 +74,11 @@ class _Tables:
         contracted = [(lhs.shape[i], left[i], right[j]) for i, j in pairs]
         self.tiles = math.prod(n for n, _, _ in outer)
         self.arguments = (
-            np.array(outer, dtype=np.int64).reshape(-1, 3).T.copy(),
+            axis_table(outer),
             offsets(tile),
             np.array(row, dtype=np.int64),
             offsets(merge_axes(contracted)),
         )
-
-
-def merge_axes(axes: list[Axis]) -> list[Axis]:
-    """Drop axes of size 1 and merge neighbours that both operands walk as one axis.
-
-    >>> merge_axes([(4, 6, 0), (2, 3, 0), (3, 1, 0), (5, 0, 1)])
-    [(24, 1, 0), (5, 0, 1)]
-    """
-    merged: list[Axis] = []
-    for n, left, right in axes:
-        if n == 1:
-            continue
-        if merged and merged[-1][1:] == (n * left, n * right):
-            merged[-1] = (merged[-1][0] * n, left, right)
-        else:
-            merged.append((n, left, right))
-    return merged
-
-
-def offsets(axes: list[Axis]) -> Any:
-    """Offsets in both operands of all elements of `axes`, in row-major order: int64 [2, elements]."""
-    table = np.zeros((2, 1), dtype=np.int64)
-    for n, left, right in axes:
-        steps = np.arange(n, dtype=np.int64) * np.array([[left], [right]])
-        table = (table[:, :, None] + steps[:, None, :]).reshape(2, -1)
-    return table
 
 
 def _split(axes: list[Axis]) -> tuple[list[Axis], list[Axis], Axis]:
@@ -126,24 +97,6 @@ def _split(axes: list[Axis]) -> tuple[list[Axis], list[Axis], Axis]:
     return axes, tile, (row, left, right)
 
 
-def _element_strided(x: Any) -> Any:
+def _readable(x: Any) -> Any:
     """x itself when it is aligned and its strides are whole elements, else a copy."""
-    if x.flags.aligned and all(stride % x.itemsize == 0 for stride in x.strides):
-        return x
-    return x.copy()
-
-
-def _flat(x: Any) -> tuple[Any, int]:
-    """A read-only 1-D view of the memory between x's first and last element, and x's origin in it."""
-    if x.flags.c_contiguous:
-        flat, origin = x.reshape(-1), 0
-    else:
-        size = x.itemsize
-        reach = [(n - 1) * (stride // size) for n, stride in zip(x.shape, x.strides, strict=True)]
-        origin = -sum(min(0, steps) for steps in reach)
-        lowest = x[tuple(slice(None, None, -1 if steps < 0 else 1) for steps in reach)]
-        shape: Shape = (1 + sum(abs(steps) for steps in reach),)
-        flat = np.lib.stride_tricks.as_strided(lowest, shape, (size,))
-    flat = flat.view()
-    flat.flags.writeable = False
-    return flat, origin
+    return x if element_strides(x) is not None else x.copy()

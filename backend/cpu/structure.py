@@ -11,6 +11,7 @@ import numpy as np
 from ..catalogue import Attrs
 from ..protocol import Kernel
 from ..spec import ArraySpec, is_lowprec
+from .move import move
 
 Binder = Callable[[Attrs, tuple[ArraySpec, ...], ArraySpec], Kernel]
 
@@ -101,10 +102,7 @@ def bind_convert(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
 
 def bind_copy(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     def run(x: Any, out: Any = None) -> Any:
-        if out is None:
-            return x.copy(order="C")
-        np.copyto(out, x)
-        return out
+        return move(np.empty(output.shape, output.dtype) if out is None else out, x)
 
     return run
 

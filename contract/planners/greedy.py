@@ -64,7 +64,8 @@ class _Noise:
     def disturb(self, score: int) -> float:
         gumbel = -math.log(-math.log(self.source.random() or 0.5))
         logarithm = math.log(abs(score) + 1)
-        return math.copysign(logarithm, score) - self.temperature * gumbel * max(1.0, logarithm / 8)
+        signed = logarithm if score >= 0 else -logarithm  # copysign takes no integer beyond a float
+        return signed - self.temperature * gumbel * max(1.0, logarithm / 8)
 
 
 class _Search:
@@ -80,7 +81,7 @@ class _Search:
         for tensor, labels in self.tensors.items():
             for label in labels:
                 self.holders.setdefault(label, set()).add(tensor)
-        self.heap: list[tuple[float, int, int]] = []
+        self.heap: list[tuple[float, int, int, int]] = []
         self.proposed: set[tuple[int, int]] = set()
         self.next = len(self.tensors)
         self.steps: list[Step] = []
@@ -91,7 +92,7 @@ class _Search:
         for holders in self.holders.values():
             self._propose_pairs(sorted(holders, key=lambda tensor: (self.sizes[tensor], tensor)))
         while self.heap:
-            _, a, b = heapq.heappop(self.heap)
+            _, _, a, b = heapq.heappop(self.heap)
             if a in self.tensors and b in self.tensors:
                 self._contract(a, b)
         self._join_components()
@@ -111,7 +112,7 @@ class _Search:
         score: float = size - self.sizes[a] - self.sizes[b]
         if self.noise is not None:
             score = self.noise.disturb(int(score))
-        heapq.heappush(self.heap, (score, a, b))
+        heapq.heappush(self.heap, (score, size, a, b))
 
     def _result(self, a: int, b: int) -> Labels:
         left, right = self.tensors[a], self.tensors[b]

@@ -17,11 +17,12 @@ Objective = Literal["time", "flops", "size"]
 class Problem:
     """How to search.
 
-    objective: what to make small.
-    memory_limit: bytes the plan should stay below, or None; a hint, checked by the caller.
-    itemsize: bytes of one element.
-    budget: trials of a sampling planner; None scales them to the predicted cost.
-    seed: the same seed gives the same tree.
+    Attributes:
+        objective: what to make small.
+        memory_limit: bytes the plan should stay below, or None; a hint, checked by the caller.
+        itemsize: bytes of one element.
+        budget: trials of a sampling planner; None scales them to the predicted cost.
+        seed: the same seed gives the same tree.
     """
 
     objective: Objective = "time"

@@ -94,9 +94,12 @@ def test_switched_on() -> None:
 
 
 def test_line_ends_after_an_error() -> None:
-    with contextlib.redirect_stderr(Terminal()) as stream, contextlib.suppress(KeyboardInterrupt):
-        with Progress("planning", 4, patience=-1) as progress:
-            progress.advance()
-            raise KeyboardInterrupt
+    with (
+        contextlib.redirect_stderr(Terminal()) as stream,
+        contextlib.suppress(KeyboardInterrupt),
+        Progress("planning", 4, patience=-1) as progress,
+    ):
+        progress.advance()
+        raise KeyboardInterrupt
     assert stream.getvalue().endswith("\n")
     assert " 25% " in stream.getvalue()

@@ -139,7 +139,9 @@ def test_invalid_ssa_path(name: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [name for name, row in LINEAR.items() if type(row[1]) is list])
+@pytest.mark.parametrize(
+    "name", [name for name, row in LINEAR.items() if type(row[1]) is list and "text" not in name]
+)
 def test_invalid_path_of_a_call(name: str) -> None:
     """The message of a call names the call and the argument."""
     n, path, _ = LINEAR[name]

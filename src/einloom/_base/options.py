@@ -21,12 +21,13 @@ SMALL = 1 << 15
 class Options:
     """Settings that no argument of a call names.
 
-    threads: threads of our parallel kernels; None means the CPUs this process may use.
-    memory_limit: default of `memory_limit=`, in bytes, "4GiB" or a fraction below 1; None: no limit.
-    budget: default planning budget in units of work (greedy trials); None: scaled to the problem.
-    cache_dir: folder of compiled kernels; None means the user's own cache folder.
-    progress: "auto" (long runs on a terminal), True or False.
-    small: scalar multiplications below which kernels are not used; 0 forces them, inf forbids them.
+    Attributes:
+        threads: threads of our parallel kernels; None means the CPUs this process may use.
+        memory_limit: default of `memory_limit=`, in bytes, "4GiB" or a fraction below 1; None: none.
+        budget: default planning budget in units of work (greedy trials); None: scaled to the problem.
+        cache_dir: folder of compiled kernels; None means the user's own cache folder.
+        progress: "auto" (long runs on a terminal), True or False.
+        small: multiplications below which kernels are not used; 0 forces them, inf forbids them.
     """
 
     threads: int | None = None

@@ -1,0 +1,194 @@
+"""The ladder of `dot_general`: every rung is taken, and all rungs agree with the definition."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.backend.laws import (
+    DOTS,
+    NOT_BROADCAST,
+    OUT_LAYOUTS,
+    Call,
+    assert_means,
+    dot,
+    junk,
+    layouts_of,
+    operands,
+)
+
+from einloom._base.options import options
+from einloom.backend.catalogue import dot_dims
+from einloom.backend.cpu import cpu
+from einloom.backend.spec import dtype_from_name
+
+BACKEND = cpu()
+DTYPES = sorted(BACKEND.capabilities()["dot_general"])
+COMPILED = {
+    *("float32", "float64", "complex64", "complex128"),
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+}
+BLAS = {"float32", "float64", "complex64", "complex128"}
+SMALL = {"kernels forced": 0, "as shipped": None, "kernels forbidden": math.inf}
+
+
+def engine(call: Call, name: str) -> str:
+    dtype = dtype_from_name(name)
+    return BACKEND.engine("dot_general", call.attrs, call.specs(dtype))
+
+
+def small(value: float | None) -> Any:
+    return options() if value is None else options(small=value)
+
+
+@pytest.mark.parametrize("how", SMALL)
+@pytest.mark.parametrize("name", DTYPES)
+def test_law(name: str, how: str, rng: np.random.Generator) -> None:
+    """All shapes, with operands and `out` in every layout."""
+    dtype = dtype_from_name(name)
+    with small(SMALL[how]):
+        for call in DOTS:
+            output = call.output(dtype)
+            kernel = BACKEND.bind("dot_general", call.attrs, call.specs(dtype), output)
+            outs = layouts_of(dtype, OUT_LAYOUTS)
+            for k, layout in enumerate(layouts_of(dtype, NOT_BROADCAST)):
+                arrays = operands(call, dtype, layout, rng)
+                out = junk(output, outs[k % len(outs)], rng)
+                try:
+                    assert_means(kernel(*arrays), call.op, call.attrs, arrays, output)
+                    assert kernel(*arrays, out=out) is out
+                    assert_means(out, call.op, call.attrs, arrays, output)
+                except AssertionError as error:
+                    error.add_note(f"{call}, layout {layout}, engine {engine(call, name)}")
+                    raise
+
+
+LADDER: list[tuple[str, Call, dict[str, str]]] = [
+    # what, call, rung by (kind of dtype and small)
+    ("empty", dot((0, 2), (2, 3), contracting=((1,), (0,))), {"any": "zeros"}),
+    ("empty batch", dot((0, 2), (0, 3), ((0,), (0,))), {"any": "zeros"}),
+    (
+        "one matrix product",
+        dot((20, 30), (30, 40), contracting=((1,), (0,))),
+        {"blas": "gemm", "compiled 0": "loops", "other": "matmul", "compiled inf": "matmul"},
+    ),
+    (
+        "outer product",
+        dot((3, 4), (5,)),
+        {"blas 0": "loops", "blas inf": "multiply", "compiled 0": "loops", "other": "multiply"},
+    ),
+    (
+        "many tiny matrices",
+        dot((50, 2, 3), (50, 3, 2), ((0,), (0,)), ((2,), (1,))),
+        {"blas 0": "loops", "blas inf": "batched gemm", "compiled 0": "loops", "other": "matmul"},
+    ),
+    (
+        "large matrices in a batch",
+        dot((2, 20, 30), (2, 30, 20), ((0,), (0,)), ((2,), (1,))),
+        {"blas 0": "batched gemm", "blas inf": "batched gemm", "compiled 0": "loops"},
+    ),
+    (
+        "more contracted elements than the kernel takes",
+        dot((2, 5000), (5000, 2), contracting=((1,), (0,))),
+        {"compiled 0": "matmul", "blas 0": "gemm", "other": "matmul"},
+    ),
+]
+
+
+def test_ladder() -> None:
+    """The rung depends on sizes, dtype and the option `small`, and each rung is reached."""
+    seen = set()
+    for what, call, rungs in LADDER:
+        for name in DTYPES:
+            kind = "blas" if name in BLAS else "compiled" if name in COMPILED else "other"
+            for text, value in (("0", 0), ("inf", math.inf)):
+                with options(small=value):
+                    got = engine(call, name)
+                seen.add(got)
+                for key in ("any", kind, f"{kind} {text}"):
+                    assert rungs.get(key, got) == got, f"{what}, {name}, small={text}"
+                if text == "inf":
+                    assert got != "loops"
+    assert seen == {"zeros", "multiply", "gemm", "batched gemm", "matmul", "loops"}
+
+
+def test_small_is_a_number_of_multiplications() -> None:
+    call = dot((50, 2, 3), (50, 3, 2), ((0,), (0,)), ((2,), (1,)))
+    with options(small=600):
+        assert engine(call, "int64") == "loops"
+    with options(small=601):
+        assert engine(call, "int64") == "matmul"
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize(
+    "call",
+    [
+        dot((4, 17, 30), (4, 30, 13), ((0,), (0,)), ((2,), (1,))),
+        dot((300, 2, 3), (300, 3, 2), ((0,), (0,)), ((2,), (1,))),
+        dot((40, 30), (30, 50), contracting=((1,), (0,))),
+        dot((300, 7), (7, 300), ((0,), (1,)), ((1,), (0,))),
+        dot((7, 40), (7, 50), ((0,), (0,))),
+    ],
+    ids=str,
+)
+def test_engines_agree(call: Call, name: str, rng: np.random.Generator) -> None:
+    """Sizes for which the rungs differ: against a sum over an axis of all products."""
+    dtype = dtype_from_name(name)
+    lhs, rhs = operands(call, dtype, "C", rng)
+    output = call.output(dtype)
+    dims = dot_dims(call.attrs, lhs.shape, rhs.shape)
+    left = lhs.transpose(dims.lhs_batch + dims.lhs_free + dims.lhs_contracting)
+    right = rhs.transpose(dims.rhs_batch + dims.rhs_free + dims.rhs_contracting)
+    products = left.reshape(dims.batch, dims.m, 1, dims.k) * right.reshape(
+        dims.batch, 1, dims.n, dims.k
+    )
+    want = products.sum(axis=-1, dtype=dtype).reshape(output.shape)
+    scale = abs(products).sum(axis=-1).reshape(output.shape) if dtype.kind in "fc" else 1
+    for value in SMALL.values():
+        with small(value):
+            got = BACKEND.apply("dot_general", call.attrs, lhs, rhs)
+        if dtype.kind in "fc":
+            rounding = 8 * (dims.k + 2) * np.finfo(dtype).eps
+            np.testing.assert_array_less(abs(got - want), rounding * scale)
+        else:
+            np.testing.assert_array_equal(got, want)
+
+
+def test_booleans_are_or_of_and(rng: np.random.Generator) -> None:
+    """A count of 256 true products is true, not 0."""
+    ones = np.ones((256,), bool)
+    for value in SMALL.values():
+        with small(value):
+            attrs = {"batch": ((), ()), "contracting": ((0,), (0,))}
+            assert BACKEND.apply("dot_general", attrs, ones, ones)[()] == np.True_
+            assert BACKEND.apply("dot_general", attrs, ones, ~ones)[()] == np.False_
+
+
+def test_nan_and_infinity_reach_the_result() -> None:
+    x = np.array([[np.nan, 1.0], [np.inf, 1.0], [2.0, 1.0]])
+    y = np.array([[1.0, 1.0], [1.0, 0.0]])
+    for value in SMALL.values():
+        with small(value), np.errstate(invalid="ignore"):
+            attrs = {"batch": ((), ()), "contracting": ((1,), (0,))}
+            got = BACKEND.apply("dot_general", attrs, x, y)
+            np.testing.assert_array_equal(got, [[np.nan, np.nan], [np.inf, np.inf], [3.0, 2.0]])
+            attrs = {"batch": ((0,), (0,)), "contracting": ((1,), (1,))}
+            got = BACKEND.apply("dot_general", attrs, x[:, :, None], y[[0, 1, 0]][:, :, None])
+            np.testing.assert_array_equal(got[:, 0, 0], [np.nan, np.inf, 3.0])
+
+
+def test_more_axes_than_one_kind_of_matrix(rng: np.random.Generator) -> None:
+    """Twenty axes of size 2, in scrambled order."""
+    lhs, rhs = (tuple(int(i) for i in rng.permutation(12)) for _ in range(2))
+    call = dot((2,) * 12, (2,) * 12, (lhs[:4], rhs[:4]), (lhs[4:8], rhs[4:8]))
+    x, y = operands(call, "int64", "transposed", rng)
+    left = x.transpose(lhs[:4] + tuple(sorted(lhs[8:])) + lhs[4:8]).reshape(16, 16, 16)
+    right = y.transpose(rhs[:4] + rhs[4:8] + tuple(sorted(rhs[8:]))).reshape(16, 16, 16)
+    for value in SMALL.values():
+        with small(value):
+            got = BACKEND.apply("dot_general", call.attrs, x, y)
+        assert got.shape == (2,) * 12
+        np.testing.assert_array_equal(got.reshape(16, 16, 16), left @ right)

@@ -1,0 +1,177 @@
+"""Compiled kernels: made at the first call, kept on disk, and never used after a change of source."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import einloom
+from einloom._base.options import options
+from einloom.backend.cpu import jit
+from einloom.backend.cpu.jit import Kernel, kernel, source_stamp
+from einloom.backend.cpu.kernels import loops as kernels
+
+
+def plus(out: Any, x: Any) -> None:
+    """out += x"""
+    for i in range(out.shape[0]):
+        out[i] += x[i]
+
+
+def test_nothing_is_compiled_before_the_first_call(tmp_path: Path) -> None:
+    one = kernel(plus)
+    assert isinstance(one, Kernel)
+    assert (one.__name__, one.__doc__) == ("plus", "out += x")
+    assert one.signatures == []
+    with options(cache_dir=str(tmp_path)):
+        out = np.zeros(3)
+        one(out, np.arange(3.0))
+        one(out, np.arange(3.0))
+    np.testing.assert_array_equal(out, [0, 2, 4])
+    assert len(one.signatures) == 1
+
+
+def test_disk_cache_is_private_and_shared_by_kernels(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    with options(cache_dir=str(folder)):
+        first, second = kernel(plus), kernel(plus)
+        first(np.zeros(3), np.ones(3))
+        files = snapshot(folder)
+        assert len(files) == 2  # an index and one compiled function
+        second(np.zeros(3), np.ones(3))
+        assert snapshot(folder) == files
+        assert sum(second._dispatcher.stats.cache_hits.values()) == 1  # type: ignore[union-attr]
+    for made in (folder, folder / "kernels"):
+        assert made.stat().st_mode & 0o777 == 0o700
+
+
+def snapshot(folder: Path) -> dict[str, int]:
+    """Files and when they were last written."""
+    return {
+        str(path.relative_to(folder)): path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+PROCESS = """
+import numpy as np
+from einloom._base.options import options
+from einloom.backend.cpu import cpu
+from einloom.backend.cpu.kernels.loops import contract_tiles
+x = np.arange(12).reshape(3, 2, 2)
+attrs = {"batch": ((0,), (0,)), "contracting": ((2,), (1,))}
+with options(small=0):
+    result = cpu().apply("dot_general", attrs, x, x)
+assert (result == x @ x).all()
+stats = contract_tiles._dispatcher.stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+
+
+def test_second_process_compiles_nothing(tmp_path: Path) -> None:
+    root = Path(einloom.__file__).parents[1]
+    environment = {**os.environ, "EINLOOM_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(root)}
+
+    def run() -> list[str]:
+        command = [sys.executable, "-c", PROCESS]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert run() == ["0", "1"]
+    files = snapshot(tmp_path)
+    assert any(name.endswith(".nbc") for name in files)
+    assert run() == ["1", "0"]
+    assert snapshot(tmp_path) == files
+
+
+def test_works_without_a_place_to_keep_kernels(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file where the folder should be: compiled all the same, and the log says so."""
+    (tmp_path / "file").write_text("in the way")
+    with options(cache_dir=str(tmp_path / "file")), caplog.at_level(logging.WARNING, "einloom"):
+        out = np.zeros(2)
+        kernel(plus)(out, np.ones(2))
+    np.testing.assert_array_equal(out, [1, 1])
+    assert "kernels are not kept" in caplog.text
+    assert str(tmp_path / "file") in caplog.text
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the folder of kernels that the stamp is now taken of."""
+    folder = tmp_path / "kernels"
+    shutil.copytree(Path(kernels.__file__).parent, folder)
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
+    return folder
+
+
+def test_stamp_is_of_the_contents(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of places or times."""
+    stamp = source_stamp()
+    os.utime(sources / "loops.py", (1, 1))
+    assert source_stamp() == stamp
+    monkeypatch.undo()
+    assert source_stamp() == stamp
+
+
+def test_any_change_of_source_changes_the_stamp(sources: Path) -> None:
+    stamps = [source_stamp()]
+    loops = sources / "loops.py"
+    text = loops.read_text()
+    loops.write_text(text.replace("k == 0", "k == 1"))
+    stamps.append(source_stamp())
+    (sources / "more.py").write_text("")
+    stamps.append(source_stamp())
+    (sources / "more.py").rename(sources / "most.py")
+    stamps.append(source_stamp())
+    (sources / "most.py").write_text("helper = 1\n")
+    stamps.append(source_stamp())
+    assert len(set(stamps)) == len(stamps)
+    loops.write_text(text)
+    (sources / "most.py").unlink()
+    assert source_stamp() == stamps[0]
+
+
+def test_versions_change_the_stamp(monkeypatch: pytest.MonkeyPatch) -> None:
+    stamps = [source_stamp()]
+    for package in ("einloom", "numba"):
+        monkeypatch.setattr(sys.modules[package], "__version__", "0.0.test")
+        stamps.append(source_stamp())
+    assert len(set(stamps)) == 3
+
+
+def test_changed_source_is_compiled_again(sources: Path, tmp_path: Path) -> None:
+    """A kernel kept under another stamp is not taken."""
+    folder = tmp_path / "cache"
+    with options(cache_dir=str(folder)):
+        for hits in (0, 1):
+            one = kernel(plus)
+            one(np.zeros(3), np.ones(3))
+            assert sum(one._dispatcher.stats.cache_hits.values()) == hits  # type: ignore[union-attr]
+        (sources / "loops.py").write_text("changed = True\n")
+        one = kernel(plus)
+        one(np.zeros(3), np.ones(3))
+        assert sum(one._dispatcher.stats.cache_hits.values()) == 0  # type: ignore[union-attr]
+
+
+def test_eight_threads_compile_once(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    one = kernel(plus)
+    outs = [np.zeros(5) for _ in range(8)]
+    with options(cache_dir=str(tmp_path)):
+        one._compiled()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda out: one(out, np.ones(5)), outs))
+    assert all((out == 1).all() for out in outs)
+    assert len(one.signatures) == 1

@@ -1,0 +1,162 @@
+"""Copies and permutations by the compiled kernel: every element arrives, nothing else is touched."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.backend.laws import LAYOUTS, OUT_LAYOUTS, lay_out
+
+from einloom._base.options import options
+from einloom.backend.cpu.move import CARRIERS, move, packed
+from einloom.backend.spec import dtype_from_name
+
+DTYPES = ("bool", "int16", "float16", "bfloat16", "float32", "int64", "complex64", "complex128")
+OTHERS = ("longdouble", "clongdouble", "object")  # too wide, or not plain memory
+
+
+def filled(shape: tuple[int, ...], name: str, rng: np.random.Generator) -> np.ndarray:
+    """Any bits at all, NaN of every kind among them."""
+    dtype = dtype_from_name(name)
+    if name in OTHERS:
+        return np.asarray(rng.integers(-9, 9, shape)).astype(dtype)
+    if name == "bool":
+        return np.asarray(rng.random(shape) < 0.5)
+    count = int(np.prod(shape, dtype=int)) * dtype.itemsize
+    return rng.integers(0, 256, count, np.uint8).view(dtype).reshape(shape)
+
+
+def bits(x: np.ndarray) -> object:
+    return x.tolist() if x.dtype.hasobject else x.tobytes()
+
+
+@settings(max_examples=200)
+@given(
+    shape=st.lists(st.integers(0, 9), max_size=5).map(tuple),
+    name=st.sampled_from(DTYPES),
+    layouts=st.tuples(st.sampled_from(OUT_LAYOUTS), st.sampled_from(LAYOUTS)),
+    threads=st.integers(1, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_any_sizes_and_strides(
+    shape: tuple[int, ...], name: str, layouts: tuple[str, str], threads: int, seed: int
+) -> None:
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    rng = np.random.default_rng(seed)
+    dst = lay_out(filled(shape, name, rng), layouts[0], rng)
+    src = lay_out(filled(shape, name, rng), layouts[1], rng)
+    want = bits(src)
+    with options(small=0, threads=threads):
+        assert move(dst, src) is dst
+    assert bits(dst) == want
+    assert bits(src) == want
+
+
+LONG = [
+    # axes that tiles divide, that they do not, and that are much longer than a tile
+    ((64, 64), (1, 0)),
+    ((67, 131), (1, 0)),
+    ((3, 1009), (1, 0)),
+    ((1009, 3), (1, 0)),
+    ((1, 5000), (1, 0)),
+    ((2, 3, 509), (2, 0, 1)),
+    ((256, 3, 130), (2, 1, 0)),  # strides that are powers of two: tiles pass through a buffer
+    ((512, 512), (1, 0)),
+    ((2,) * 14, tuple(range(13, -1, -1))),
+    ((7, 11, 13, 17), (3, 1, 2, 0)),
+]
+
+
+@pytest.mark.parametrize("name", ["int16", "float64", "complex128"])
+@pytest.mark.parametrize(("shape", "perm"), LONG, ids=str)
+def test_long_axes(
+    shape: tuple[int, ...], perm: tuple[int, ...], name: str, rng: np.random.Generator
+) -> None:
+    """Every tile and every remainder, from and to a permuted array; beside it nothing changes."""
+    src = filled(shape, name, rng).transpose(perm)
+    with options(small=0, threads=2):
+        for layout in ("C", "transposed", "sliced"):
+            dst = lay_out(filled(src.shape, name, rng), layout, rng)
+            room = dst if dst.base is None else dst.base
+            beside = np.ones(room.shape, bool)
+            if layout == "sliced":  # the view of the marks that dst is of its memory
+                marks = np.lib.stride_tricks.as_strided(
+                    beside, dst.shape, [stride // dst.itemsize for stride in dst.strides]
+                )
+                marks[...] = False
+            before = room[beside].copy()
+            move(dst, src)
+            assert bits(dst) == bits(src)
+            if layout == "sliced":
+                assert bits(room[beside]) == bits(before)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_the_kernel_does_not_take(name: str, rng: np.random.Generator) -> None:
+    """Is copied all the same."""
+    src = filled((5, 7), name, rng)
+    with options(small=0):
+        dst = move(np.zeros((7, 5), src.dtype).T, src)
+    np.testing.assert_array_equal(dst, src)
+    assert src.dtype.hasobject or src.itemsize in CARRIERS or name.endswith("longdouble")
+
+
+@pytest.mark.parametrize("small", [0, 10**9])
+def test_broadcasting(small: int, rng: np.random.Generator) -> None:
+    with options(small=small):
+        dst = move(np.zeros((4, 3, 5)), np.arange(3.0)[:, None])
+        np.testing.assert_array_equal(dst, np.broadcast_to(np.arange(3.0)[:, None], (4, 3, 5)))
+        np.testing.assert_array_equal(move(np.zeros((2, 3)), np.array(7.0)), np.full((2, 3), 7))
+
+
+RESHAPES = [
+    # shape, permutation, new shape, whether a view is possible
+    ((4, 6), (0, 1), (24,), True),
+    ((4, 6), (1, 0), (24,), False),
+    ((4, 6), (1, 0), (6, 2, 2), True),
+    ((2, 3, 4), (2, 0, 1), (4, 6), True),
+    ((2, 3, 4), (1, 0, 2), (6, 4), False),
+    ((2, 3, 4), (1, 0, 2), (3, 8), True),
+    ((1, 5, 1), (2, 1, 0), (5,), True),
+    ((0, 3), (1, 0), (0,), True),
+    ((), (), (1, 1), True),
+]
+
+
+@pytest.mark.parametrize("small", [0, 10**9])
+@pytest.mark.parametrize(("shape", "perm", "to", "is_view"), RESHAPES, ids=str)
+def test_packed(
+    shape: tuple[int, ...],
+    perm: tuple[int, ...],
+    to: tuple[int, ...],
+    is_view: bool,
+    small: int,
+    rng: np.random.Generator,
+) -> None:
+    """As numpy.reshape: a view wherever strides allow."""
+    x = filled(shape, "int64", rng).transpose(perm)
+    with options(small=small):
+        got = packed(x, to)
+    np.testing.assert_array_equal(got, x.reshape(to))
+    assert x.size == 0 or np.shares_memory(got, x) == is_view
+
+
+def test_eight_threads(rng: np.random.Generator) -> None:
+    """Callers at once, with arrays of different strides; plans are shared by all."""
+    sources = [
+        filled((9, 8, 7), "int64", rng).transpose(perm)
+        for perm in ((2, 1, 0), (1, 0, 2), (0, 2, 1))
+    ]
+
+    def work(k: int) -> None:
+        for n in range(60):
+            src = sources[(k + n) % len(sources)]
+            with options(small=0, threads=2):
+                assert bits(move(np.empty(src.shape, src.dtype), src)) == bits(src)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))

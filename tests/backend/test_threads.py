@@ -1,0 +1,258 @@
+"""The thread pool: pieces cover the range once, and nothing that goes wrong breaks it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from einloom._base.options import options
+from einloom.backend.cpu import threads
+from einloom.backend.cpu.threads import parallel_for
+
+PATIENCE = 60  # seconds that a dead lock may take to be seen
+
+
+@pytest.fixture(autouse=True)
+def _pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A pool of its own for every test, and a working one whatever the test did."""
+    monkeypatch.setattr(threads, "_pool", threads._Pool())
+    yield
+    assert covered(100, 4) == [1] * 100
+
+
+def covered(n: int, pieces: int | None = None) -> list[int]:
+    """How often each number of range(n) was given out."""
+    counts = np.zeros(n, int)
+
+    def run(start: int, stop: int) -> None:
+        counts[start:stop] += 1
+
+    parallel_for(run, n, pieces)
+    return [int(count) for count in counts]
+
+
+def in_time(work: threading.Thread) -> None:
+    work.start()
+    work.join(PATIENCE)
+    assert not work.is_alive(), "the pool is locked"
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8, 100, 1009])
+@pytest.mark.parametrize("pieces", [1, 2, 3, 8, 50])
+def test_every_number_once(n: int, pieces: int) -> None:
+    assert covered(n, pieces) == [1] * n
+
+
+@pytest.mark.parametrize(("n", "pieces"), [(10, 3), (3, 8), (100, 7), (5, 1)])
+def test_pieces_depend_on_numbers_alone(n: int, pieces: int) -> None:
+    """In order, none empty, as even as can be, one for each thread; the same every time."""
+    runs = []
+    for _ in range(20):
+        seen: list[tuple[int, int]] = []
+        parallel_for(lambda start, stop, seen=seen: seen.append((start, stop)), n, pieces)  # type: ignore[misc]
+        runs.append(sorted(seen))
+    assert all(run == runs[0] for run in runs)
+    lengths = [stop - start for start, stop in runs[0]]
+    assert len(lengths) == min(n, pieces)
+    assert sum(lengths) == n
+    assert max(lengths) - min(lengths) <= 1
+    assert min(lengths) >= 1
+
+
+def test_number_of_threads_is_the_option() -> None:
+    seen: list[tuple[int, int]] = []
+    with options(threads=5):
+        parallel_for(lambda *piece: seen.append(piece), 100)
+    assert len(seen) == 5
+
+
+def test_pieces_run_at_the_same_time() -> None:
+    """Four pieces wait for each other."""
+    together = threading.Barrier(4, timeout=PATIENCE)
+    names = []
+
+    def run(start: int, stop: int) -> None:
+        together.wait()
+        names.append(threading.current_thread().name)
+
+    parallel_for(run, 4, 4)
+    assert len(set(names)) == 4
+    assert threading.current_thread().name in names
+
+
+def test_one_thread_starts_none() -> None:
+    before = threading.active_count()
+    covered(100, 1)
+    covered(1, 8)
+    assert threading.active_count() == before
+
+
+def test_threads_are_kept_and_daemons() -> None:
+    covered(100, 4)
+    count = threading.active_count()
+    for _ in range(50):
+        covered(100, 4)
+    assert threading.active_count() == count
+    assert all(thread.daemon for thread in threads._pool.threads)
+    assert len(threads._pool.threads) == 3
+
+
+@pytest.mark.parametrize("failing", [0, 1, 3])
+def test_exceptions_reach_the_caller(failing: int) -> None:
+    """From the caller's own piece as from others; the other pieces are finished first."""
+    done = []
+
+    def run(start: int, stop: int) -> None:
+        if start == failing:
+            raise ZeroDivisionError(f"piece {start}")
+        done.append(start)
+
+    for _ in range(10):
+        done.clear()
+        with pytest.raises(ZeroDivisionError, match=f"piece {failing}"):
+            parallel_for(run, 4, 4)
+        assert sorted(done) == [n for n in range(4) if n != failing]
+        assert covered(10, 4) == [1] * 10
+
+
+def test_all_pieces_fail() -> None:
+    def run(start: int, stop: int) -> None:
+        raise KeyError(start)
+
+    with pytest.raises(KeyError):
+        parallel_for(run, 8, 8)
+
+
+def test_nested() -> None:
+    """Loops in the pieces of loops, three deep: as many pieces as ever, and no dead lock."""
+    counts = np.zeros((4, 5, 6), int)
+
+    def outer(start: int, stop: int) -> None:
+        for i in range(start, stop):
+            parallel_for(lambda a, b, i=i: middle(i, a, b), 5, 4)  # type: ignore[misc]
+
+    def middle(i: int, start: int, stop: int) -> None:
+        for j in range(start, stop):
+            parallel_for(lambda a, b, j=j: inner(i, j, a, b), 6, 4)  # type: ignore[misc]
+
+    def inner(i: int, j: int, start: int, stop: int) -> None:
+        assert stop - start in (1, 2)
+        counts[i, j, start:stop] += 1
+
+    for _ in range(20):
+        in_time(threading.Thread(target=parallel_for, args=(outer, 4, 4), daemon=True))
+    assert (counts == 20).all()
+
+
+def test_nested_failure() -> None:
+    def outer(start: int, stop: int) -> None:
+        parallel_for(lambda a, b: [][0], 4, 4)
+
+    with pytest.raises(IndexError):
+        parallel_for(outer, 4, 4)
+
+
+def test_eight_callers() -> None:
+    """Python threads that call at once, some of whose pieces fail."""
+
+    def call(seed: int) -> None:
+        for n in range(60):
+            assert covered(n + seed, 2 + seed % 4) == [1] * (n + seed)
+            if n % 7 == seed % 7:
+                with pytest.raises(ZeroDivisionError):
+                    parallel_for(lambda start, stop: start // 0, 8, 4)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(call, range(8)))
+
+
+def test_a_slow_caller_does_not_hold_up_another() -> None:
+    """One caller's own piece waits until another caller is done."""
+    done = threading.Event()
+
+    def slow(start: int, stop: int) -> None:
+        if start == 0:
+            assert done.wait(PATIENCE)
+
+    caller = threading.Thread(target=parallel_for, args=(slow, 2, 2), daemon=True)
+    caller.start()
+    assert covered(100, 2) == [1] * 100
+    done.set()
+    caller.join(PATIENCE)
+    assert not caller.is_alive()
+
+
+def test_interrupt_in_a_piece() -> None:
+    def run(start: int, stop: int) -> None:
+        if start == 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        parallel_for(run, 4, 4)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals to threads")
+def test_interrupt_while_waiting() -> None:
+    """Ctrl-C while the caller waits for others: it leaves at once, they finish, the pool works."""
+    caller, leave = threading.main_thread().ident, threading.Event()
+    finished = []
+
+    def run(start: int, stop: int) -> None:
+        if start == 0:
+            return
+        if start == 1:
+            time.sleep(0.05)  # the caller is waiting by now, or soon
+            signal.pthread_kill(caller, signal.SIGINT)
+        assert leave.wait(PATIENCE)
+        finished.append(start)
+
+    assert threading.current_thread() is threading.main_thread()
+    with pytest.raises(KeyboardInterrupt):
+        parallel_for(run, 3, 3)
+    assert finished == []
+    leave.set()
+    assert covered(50, 3) == [1] * 50
+    deadline = time.monotonic() + PATIENCE
+    while len(finished) < 2 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert sorted(finished) == [1, 2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forked_child() -> None:
+    """The child of a process that has used the pool has a pool of its own."""
+    assert covered(100, 4) == [1] * 100
+    with threads._pool.lock:  # as if another thread were just making the pool larger
+        child = os.fork()
+        if child == 0:
+            signal.alarm(PATIENCE)  # ends a dead lock
+            os._exit(0 if covered(100, 4) == [1] * 100 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_waiting_threads_keep_nothing_alive() -> None:
+    """What a loop worked on is freed when its caller lets go."""
+
+    class Owner:
+        def run(self, start: int, stop: int) -> None:
+            pass
+
+    owner = Owner()
+    parallel_for(owner.run, 4, 4)
+    gone = weakref.ref(owner)
+    del owner
+    deadline = time.monotonic() + PATIENCE
+    while gone() is not None and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.001)  # a thread may just be about to drop its last piece
+    assert gone() is None

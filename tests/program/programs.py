@@ -1,0 +1,329 @@
+"""Random programs over all ops of the catalogue, whose results are exact in every dtype.
+
+Every slot keeps a bound of its numbers, integers in every dtype, and nothing is built that could
+exceed what its dtype holds exactly: any correct way to run a program then gives the same bits.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tests.backend.laws import meaning
+from tests.cases import lay_out
+
+from einloom.backend.catalogue import CATALOGUE, infer
+from einloom.backend.spec import ArraySpec
+from einloom.program.builder import Builder
+from einloom.program.ir import Program
+
+Array = np.ndarray[Any, Any]
+
+EXACT = {
+    "bool": 1,
+    "int64": 2**50,
+    "float32": 2**23,
+    "float64": 2**50,
+    "complex64": 2**23,
+    "complex128": 2**50,
+}
+TO = {  # conversions that lose nothing
+    "bool": ("int64", "float32", "float64", "complex64", "complex128"),
+    "int64": ("float32", "float64", "complex128"),
+    "float32": ("float64", "complex64"),
+    "float64": ("int64", "float32", "complex128"),
+    "complex64": ("complex128",),
+    "complex128": ("complex64",),
+}
+LARGEST = 200  # elements of a slot
+AXES = 6
+
+
+class Growing:
+    """A program under construction: what its slots may be used for."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.build = Builder()
+        self.bounds: dict[int, int] = {}
+        self.calls: list[tuple[int, str, tuple[int, ...], dict[str, Any]]] = []
+
+    def spec(self, slot: int) -> ArraySpec:
+        return self.build.spec(slot)
+
+    def any_slot(self, accept: Callable[[ArraySpec], bool] = lambda spec: True) -> int | None:
+        """A slot, late ones rather than early ones."""
+        found = [slot for slot in self.bounds if accept(self.spec(slot))]
+        return found[-1 - int(len(found) * self.random.random() ** 2)] if found else None
+
+    def some(self, items: Sequence[int], least: int = 0) -> tuple[int, ...]:
+        return tuple(self.random.sample(items, self.random.randint(least, len(items))))
+
+    def add(self, op: str, *operands: int, bound: int, **attrs: Any) -> int | None:
+        """Append the op unless its result would be too large, in either sense."""
+        spec = infer(op, attrs, tuple(self.spec(slot) for slot in operands))
+        name = spec.dtype.name
+        bound = 1 if name == "bool" else bound
+        if spec.size > LARGEST or len(spec.shape) > AXES or bound > EXACT[name]:
+            return None
+        slot = self.build(op, *operands, **attrs)
+        self.bounds[slot] = bound
+        self.calls.append((slot, op, operands, attrs))
+        return slot
+
+
+Grow = Callable[[Growing], object]
+GROW: dict[str, Grow] = {}
+
+
+def grows(rule: Grow) -> Grow:
+    GROW[rule.__name__] = rule
+    return rule
+
+
+@grows
+def transpose(g: Growing) -> object:
+    x = g.any_slot()
+    assert x is not None
+    axes = range(len(g.spec(x).shape))
+    slot = g.add("transpose", x, bound=g.bounds[x], perm=tuple(g.random.sample(axes, len(axes))))
+    if slot is not None and g.random.random() < 0.3:  # and back, or round again
+        perm = g.calls[-1][3]["perm"]
+        inverse = tuple(sorted(axes, key=lambda axis: perm[axis]))
+        g.add("transpose", slot, bound=g.bounds[x], perm=g.random.choice((perm, inverse)))
+    return slot
+
+
+@grows
+def squeeze(g: Growing) -> object:
+    x = g.any_slot(lambda spec: 1 in spec.shape)
+    if x is None:
+        return None
+    ones = [axis for axis, n in enumerate(g.spec(x).shape) if n == 1]
+    return g.add("squeeze", x, bound=g.bounds[x], axes=g.some(ones))
+
+
+@grows
+def expand_dims(g: Growing) -> object:
+    x = g.any_slot()
+    assert x is not None
+    count = g.random.randint(0, 2)
+    axes = g.random.sample(range(len(g.spec(x).shape) + count), count)
+    return g.add("expand_dims", x, bound=g.bounds[x], axes=tuple(axes))
+
+
+@grows
+def broadcast_in_dim(g: Growing) -> object:
+    x = g.any_slot()
+    assert x is not None
+    old = g.spec(x).shape
+    ndim = len(old) + g.random.randint(0, 2)
+    axes = tuple(sorted(g.random.sample(range(ndim), len(old))))
+    shape = [g.random.choice((1, 2, 3)) for _ in range(ndim)]
+    for n, axis in zip(old, axes, strict=True):
+        shape[axis] = n if n != 1 else shape[axis]
+    return g.add("broadcast_in_dim", x, bound=g.bounds[x], shape=tuple(shape), axes=axes)
+
+
+@grows
+def extract_diagonal(g: Growing) -> object:
+    x = g.any_slot(lambda spec: len(set(spec.shape)) < len(spec.shape))
+    if x is None:
+        return None
+    shape = g.spec(x).shape
+    size = g.random.choice([n for n in shape if shape.count(n) > 1])
+    axes = [axis for axis, n in enumerate(shape) if n == size]
+    return g.add("extract_diagonal", x, bound=g.bounds[x], axes=tuple(sorted(g.some(axes, 2))))
+
+
+@grows
+def embed_diagonal(g: Growing) -> object:
+    x = g.any_slot(lambda spec: bool(spec.shape))
+    if x is None:
+        return None
+    axis = g.random.randrange(len(g.spec(x).shape))
+    copies = g.random.randint(1, 2)
+    return g.add("embed_diagonal", x, bound=g.bounds[x], axis=axis, copies=copies)
+
+
+@grows
+def convert(g: Growing) -> object:
+    x = g.any_slot()
+    assert x is not None
+    to = g.random.choice(TO[g.spec(x).dtype.name])
+    return g.add("convert", x, bound=g.bounds[x], dtype=to)
+
+
+@grows
+def copy(g: Growing) -> object:
+    x = g.any_slot()
+    assert x is not None
+    return g.add("copy", x, bound=g.bounds[x])
+
+
+@grows
+def conj(g: Growing) -> object:
+    x = g.any_slot()
+    assert x is not None
+    return g.add("conj", x, bound=g.bounds[x])
+
+
+def _pair(g: Growing) -> tuple[int, int]:
+    """Two slots of one spec, perhaps the same slot."""
+    x = g.any_slot()
+    assert x is not None
+    y = g.any_slot(lambda spec: spec == g.spec(x))
+    assert y is not None
+    return x, y
+
+
+def _product(g: Growing, *slots: int) -> int:
+    """Bound of a product: of complex numbers, each part is a sum of two."""
+    bound = 1
+    for slot in slots:
+        bound *= g.bounds[slot]
+    twice = g.spec(slots[0]).dtype.kind == "c"
+    return bound * 2 ** (len(slots) - 1) if twice else bound
+
+
+@grows
+def add(g: Growing) -> object:
+    x, y = _pair(g)
+    return g.add("add", x, y, bound=g.bounds[x] + g.bounds[y])
+
+
+@grows
+def multiply(g: Growing) -> object:
+    x, y = _pair(g)
+    return g.add("multiply", x, y, bound=_product(g, x, y))
+
+
+@grows
+def reduce_sum(g: Growing) -> object:
+    x = g.any_slot()
+    assert x is not None
+    axes = g.some(range(len(g.spec(x).shape)))
+    return g.add("reduce_sum", x, bound=g.bounds[x] * max(1, g.spec(x).size), axes=axes)
+
+
+@grows
+def dot_general(g: Growing) -> object:
+    moved = [slot for slot, op, _, _ in g.calls if op == "transpose"]
+    x = g.random.choice(moved) if moved and g.random.random() < 0.5 else g.any_slot()
+    assert x is not None
+    y = g.any_slot(lambda spec: spec.dtype == g.spec(x).dtype)
+    assert y is not None
+    left, right = g.spec(x).shape, list(enumerate(g.spec(y).shape))
+    roles: dict[str, tuple[list[int], list[int]]] = {"batch": ([], []), "contracting": ([], [])}
+    for i in g.some(range(len(left))):
+        partners = [pair for pair in right if pair[1] == left[i]]
+        if partners:
+            j = g.random.choice(partners)
+            right.remove(j)
+            role = roles[g.random.choice(tuple(roles))]
+            role[0].append(i)
+            role[1].append(j[0])
+    attrs = {name: (tuple(i), tuple(j)) for name, (i, j) in roles.items()}
+    bound = _product(g, x, y) * max(1, g.spec(x).size)
+    return g.add("dot_general", x, y, bound=bound, **attrs)
+
+
+@grows
+def sum_product(g: Growing) -> object:
+    first = g.any_slot()
+    assert first is not None
+    same = [slot for slot in g.bounds if g.spec(slot).dtype == g.spec(first).dtype]
+    slots = [first, *g.random.choices(same, k=g.random.randint(0, 2))]
+    sizes: list[int] = []
+    terms = []
+    for slot in slots:
+        term: list[int] = []
+        for n in g.spec(slot).shape:
+            known = [label for label, m in enumerate(sizes) if m == n and label not in term]
+            if known and g.random.random() < 0.7:
+                term.append(g.random.choice(known))
+            else:
+                term.append(len(sizes))
+                sizes.append(n)
+        terms.append(tuple(term))
+    output = g.some(range(len(sizes)))
+    work = int(np.prod([max(1, n) for n in sizes], dtype=float))
+    if work > 10 * LARGEST:
+        return None
+    bound = _product(g, *slots) * work
+    return g.add("sum_product", *slots, bound=bound, terms=tuple(terms), output=output)
+
+
+@grows
+def constant(g: Growing) -> object:
+    dtype = g.random.choice(tuple(EXACT))
+    value = g.random.choice((0, 1, True, 2.0, -3, -0.0, 1 - 2j))
+    if isinstance(value, complex) and not dtype.startswith("complex"):
+        value = 1
+    return g.add("constant", bound=3, value=value, dtype=dtype)
+
+
+def repeat(g: Growing) -> None:
+    """The same call again, for common subexpressions."""
+    if g.calls:
+        slot, op, operands, attrs = g.random.choice(g.calls)
+        g.bounds[g.build(op, *operands, **attrs)] = g.bounds[slot]
+
+
+def random_program(seed: int) -> Program:
+    """A verified program of a dozen instructions or so, with one to three results."""
+    g = Growing(seed)
+    own = g.random.choice(tuple(EXACT))
+    for _ in range(g.random.randint(1, 4)):
+        dtype = own if g.random.random() < 0.7 else g.random.choice(tuple(EXACT))
+        shape = [g.random.choice((1, 2, 2, 3, 3)) for _ in range(g.random.randint(0, 3))]
+        if shape and g.random.random() < 0.05:
+            shape[0] = 0
+        slot = g.build.input(dtype, tuple(shape))
+        g.bounds[slot] = EXACT["bool"] if dtype == "bool" else 2
+    ops = [*CATALOGUE, "transpose", "transpose", "dot_general", "dot_general"]
+    for _ in range(g.random.randint(0, 16)):
+        if g.random.random() < 0.12:
+            repeat(g)
+        else:
+            GROW[g.random.choice(ops)](g)
+    outputs = [g.any_slot() for _ in range(g.random.choice((1, 1, 1, 2, 3)))]
+    return g.build.finish(*(slot for slot in outputs if slot is not None))
+
+
+def random_arrays(program: Program, seed: int) -> list[Array]:
+    """Small integers in every dtype, in various places in memory."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for spec in program.specs(program.inputs):
+        x = np.asarray(rng.integers(0 if spec.dtype.kind == "b" else -2, 3, spec.shape))
+        if spec.dtype.kind == "c":
+            x = x + 1j * rng.integers(-2, 3, spec.shape)
+        layout = ("C", "transposed", "sliced", "reversed", "readonly")[seed % 5]
+        arrays.append(lay_out(np.asarray(x, spec.dtype), layout, rng))
+    return arrays
+
+
+def by_laws(program: Program, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """The results by the definitions of the ops, one after another."""
+    values = dict(zip(program.inputs, arrays, strict=True))
+    for ins in program.instructions:
+        operands = [values[slot] for slot in ins.inputs]
+        output = program.slots[ins.outputs[0]]
+        values[ins.outputs[0]] = meaning(ins.op, ins.attrs, operands, output)
+    return tuple(values[slot] for slot in program.outputs)
+
+
+def as_tuple(results: Any) -> tuple[Array, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def assert_same(got: Any, want: Any) -> None:
+    """Equal in number, dtypes, shapes and every element."""
+    got, want = as_tuple(got), as_tuple(want)
+    assert len(got) == len(want)
+    for one, other in zip(got, want, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        np.testing.assert_array_equal(one, other)

@@ -1,0 +1,263 @@
+"""Programs as JSON: exact, readable for ever, and refused with a reason when they are not ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.backend.laws import CALLS
+
+from einloom._base.errors import EinloomError, FileFormatError, ProgramError
+from einloom.backend.catalogue import CATALOGUE
+from einloom.backend.cpu import cpu
+from einloom.program.builder import Builder
+from einloom.program.executable import Executable
+from einloom.program.ir import FORMAT, VERSION, Program
+from einloom.program.serial import program_from_json, program_to_json, read_document
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def every_op() -> Program:
+    """One instruction of each op, some twice."""
+    b = Builder()
+    x, y = b.input("float32", (2, 1, 3)), b.input("complex128", (3, 3))
+    n = b.input("int64", ())
+    flat = b("squeeze", x, axes=(1,))
+    turned = b("transpose", flat, perm=(1, 0))
+    product = b("dot_general", flat, turned, batch=((), ()), contracting=((1,), (0,)))
+    cube = b("embed_diagonal", product, axis=0, copies=1)
+    back = b("extract_diagonal", cube, axes=(0, 2))
+    total = b("reduce_sum", b("add", back, product), axes=(0, 1))
+    raised = b("expand_dims", total, axes=(1, 0))
+    wide = b("broadcast_in_dim", raised, shape=(3, 5, 3), axes=(0, 2))
+    wide = b("convert", b("copy", b("reduce_sum", wide, axes=(1,))), dtype="complex128")
+    phase = b("constant", value=0.5 - 1.25j, dtype="complex128")
+    zero = b("constant", value=-0.0, dtype="complex128")
+    phases = b("broadcast_in_dim", b("add", phase, zero), shape=(3, 3), axes=())
+    turned = b("multiply", b("conj", y), phases)
+    terms = ((0, 1), (1, 2), (2, 0))
+    result = b("sum_product", turned, wide, y, terms=terms, output=(2, 0))
+    flag = b("constant", value=True, dtype="bool")
+    return b.finish(result, n, flag, total)
+
+
+def document(program: Program | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(program_to_json(program or every_op()))
+    return found
+
+
+def test_every_op_is_tried() -> None:
+    assert set(every_op().op_counts) == set(CATALOGUE)
+
+
+def test_round_trip() -> None:
+    program = every_op()
+    again = program_from_json(program_to_json(program))
+    assert again == program
+    assert repr(again) == repr(program)
+    assert hash(again) == hash(program)
+
+
+@pytest.mark.parametrize("name", sorted(cpu().capabilities()["copy"]))
+def test_round_trip_of_dtypes(name: str) -> None:
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    for call in CALLS:
+        b = Builder()
+        dtype = call.output(np.dtype("f8")).dtype if name == "float64" else name
+        operands = [b.input(dtype_of(str(dtype)), shape) for shape in call.shapes]
+        program = b.finish(b(call.op, *operands, **call.attrs))
+        assert program_from_json(program_to_json(program)) == program
+
+
+def dtype_of(name: str) -> np.dtype:
+    from einloom.backend.spec import dtype_from_name
+
+    return dtype_from_name(name)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0, -1, 2**63, 10**300, True, 0.1, -0.0, 5e-324, 1.7976931348623157e308, 0.1 + 0.2j, -0.0j],
+    ids=repr,
+)
+def test_round_trip_of_constants(value: Any) -> None:
+    """To the last bit and the sign of zero."""
+    b = Builder()
+    program = b.finish(b("constant", value=value, dtype="object"))
+    again = program_from_json(program_to_json(program))
+    (ins,) = again.instructions
+    assert repr(ins.attrs["value"]) == repr(value)
+
+
+def test_infinity_and_nan() -> None:
+    b = Builder()
+    values = [float("inf"), float("-inf"), float("nan")]
+    program = b.finish(*(b("constant", value=value, dtype="float64") for value in values))
+    again = program_from_json(program_to_json(program))
+    np.testing.assert_array_equal(Executable(again, cpu())(), values)
+
+
+def test_document_says_what_it_is() -> None:
+    import einloom
+
+    found = document()
+    assert (found["format"], found["version"]) == (FORMAT, VERSION) == ("einloom.program", 1)
+    assert found["einloom"] == einloom.__version__
+
+
+def test_large_sizes() -> None:
+    b = Builder()
+    program = b.finish(b("copy", b.input("int8", (10**400, 2**64))))
+    assert program_from_json(program_to_json(program)) == program
+
+
+def test_golden_file() -> None:
+    """Written by the first version of the format; every later version reads it."""
+    program = program_from_json((GOLDEN / "program_v1.json").read_text())
+    assert program == every_op()
+    assert repr(program) == repr(every_op())
+    x, y = np.arange(6, dtype="float32").reshape(2, 1, 3), np.eye(3) * (1 + 2j)
+    result, n, flag, total = Executable(program, cpu())(x, y, np.int64(7))
+    a = x[:, 0]
+    assert (total, n, flag) == (2 * (a @ a.T).sum(), 7, True)
+    want = (0.5 - 1.25j) * abs(1 + 2j) ** 2 * 5 * total  # the 5 copies that were summed
+    np.testing.assert_allclose(result, np.eye(3) * want, rtol=1e-12)
+
+
+def test_there_is_a_golden_file_for_every_version() -> None:
+    assert {path.name for path in GOLDEN.iterdir()} == {
+        f"program_v{version}.json" for version in range(1, VERSION + 1)
+    }
+
+
+def test_unknown_fields_are_ignored() -> None:
+    """A later writer of the same version may say more."""
+    found = document() | {"comment": "more", "einloom": "99.0"}
+    assert program_from_json(json.dumps(found)) == every_op()
+
+
+# ---- refused -----------------------------------------------------------------------------------
+
+
+def changed(**changes: Any) -> str:
+    return json.dumps(document() | changes)
+
+
+def without(name: str) -> str:
+    found = document()
+    del found[name]
+    return json.dumps(found)
+
+
+def instruction(**changes: Any) -> str:
+    """The document with its first instruction (a squeeze) changed."""
+    found = document()
+    found["instructions"][0] |= changes
+    return json.dumps(found)
+
+
+GARBAGE: dict[str, str | bytes] = {
+    "empty": "",
+    "text": "program(%0: float64[2])",
+    "cut": program_to_json(every_op())[:200],
+    "bytes": b"\x93NUMPY\x01\x00\xff\xfe",
+    "brackets without end": "[" * 200_000,
+    "number without end": '{"version": ' + "1" * 10_000 + "}",
+    "null": "null",
+    "list": "[]",
+    "string": '"einloom.program"',
+    "no format": without("format"),
+    "other format": changed(format="einloom.plan"),
+    "format no string": changed(format=["einloom.program"]),
+    "no version": without("version"),
+    "version 0": changed(version=0),
+    "version text": changed(version="1"),
+    "version true": changed(version=True),
+    "version real": changed(version=1.0),
+    "no slots": without("slots"),
+    "no instructions": without("instructions"),
+    "no inputs": without("inputs"),
+    "no outputs": without("outputs"),
+    "slots null": changed(slots=None),
+    "slots numbers": changed(slots=[1, 2]),
+    "slot too long": changed(slots=[["float64", [2], "C"]]),
+    "slot without shape": changed(slots=[["float64"]]),
+    "shape number": changed(slots=[["float64", 3]]),
+    "dtype null": changed(slots=[[None, [2]]]),
+    "dtype number": changed(slots=[[8, [2]]]),
+    "dtype unknown": changed(slots=[["float65", [2]]]),
+    "instructions object": changed(instructions={"op": "copy"}),
+    "instructions text": changed(instructions="copy"),
+    "inputs number": changed(inputs=1),
+    "op null": instruction(op=None),
+    "op list": instruction(op=["squeeze"]),
+    "op number": instruction(op=3),
+    "attributes list": instruction(attributes=[["axes", [1]]]),
+    "attributes null": instruction(attributes=None),
+    "attribute object": instruction(attributes={"axes": {"axes": 1}}),
+    "complex of text": instruction(attributes={"axes": {"complex": ["a", "b"]}}),
+    "inputs null": instruction(inputs=None),
+    "outputs number": instruction(outputs=1),
+}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_garbage(what: str) -> None:
+    with pytest.raises(FileFormatError, match=r"einloom\.program"):
+        program_from_json(GARBAGE[what])  # type: ignore[arg-type]
+
+
+def test_newer_version() -> None:
+    with pytest.raises(FileFormatError, match=rf"version {VERSION + 1} .* newer .*upgrade einloom"):
+        program_from_json(changed(version=VERSION + 1))
+
+
+ILL_FORMED = {
+    "slot": changed(outputs=[999]),
+    "slot text": changed(outputs=["0"]),
+    "size": changed(slots=[["float64", [-1]]] * len(document()["slots"])),
+    "unknown op": instruction(op="fft"),
+    "unknown family": instruction(op="extension:linalg.svd.v1"),
+    "axes": instruction(attributes={"axes": [0]}),
+    "axes text": instruction(attributes={"axes": "one"}),
+    "axes null": instruction(attributes={"axes": None}),
+    "axes complex": instruction(attributes={"axes": {"complex": [1, 2]}}),
+    "axes nested": instruction(attributes={"axes": [[1]]}),
+    "no attributes": instruction(attributes={}),
+    "reads itself": instruction(inputs=[3]),
+    "writes an input": instruction(outputs=[0]),
+}
+
+
+@pytest.mark.parametrize("what", ILL_FORMED)
+def test_ill_formed_program(what: str) -> None:
+    """JSON of the right form, but no program."""
+    with pytest.raises(ProgramError, match="rule"):
+        program_from_json(ILL_FORMED[what])
+
+
+def test_any_damage_is_refused_or_harmless(rng: np.random.Generator) -> None:
+    """Bytes changed at random: an error of ours, or a program that passes the verifier."""
+    text = program_to_json(every_op()).encode("ascii")
+    refused = 0
+    for _ in range(400):
+        damaged = bytearray(text)
+        for at in rng.integers(0, len(text), rng.integers(1, 4)):
+            damaged[at] = rng.integers(32, 127)
+        try:
+            program_from_json(damaged.decode("ascii"))
+        except EinloomError:
+            refused += 1
+    assert refused > 200
+
+
+def test_read_document_names_what_it_expected() -> None:
+    with pytest.raises(
+        FileFormatError, match=r"expected .*'einloom\.plan', got 'einloom\.program'"
+    ):
+        read_document(program_to_json(every_op()), "einloom.plan", 1)

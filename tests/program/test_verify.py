@@ -1,0 +1,200 @@
+"""Every kind of ill-formed program is refused, naming the place and the rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from einloom._base.errors import ProgramError
+from einloom.backend.spec import ArraySpec
+from einloom.program.ir import Program, instruction
+from einloom.program.verify import RULES, verify
+
+EXISTS = "every slot named exists"
+SIZES = "sizes are integers >= 0"
+ONCE = "a slot is written once"
+BEFORE = "a slot is written before it is read"
+INFERRED = "dtypes and shapes are those the catalogue infers"
+
+
+def spec(*shape: Any, dtype: str = "float64") -> ArraySpec:
+    return ArraySpec(np.dtype(dtype), shape)
+
+
+def ins(op: str, inputs: tuple[Any, ...], outputs: tuple[Any, ...], **attrs: Any) -> Any:
+    return instruction(op, inputs, outputs, attrs)
+
+
+V = spec(2)
+COPY = ins("copy", (0,), (1,))
+TURN = ins("transpose", (0,), (1,), perm=(1, 0))
+
+ILL_FORMED: list[tuple[str, Program, str, tuple[str, ...]]] = [
+    # what, program, rule, fragments of the message
+    ("no such input", Program((V,), (), (3,), ()), EXISTS, ("inputs", "%3", "there are 1")),
+    ("no such output", Program((V,), (), (0,), (1,)), EXISTS, ("outputs", "%1")),
+    ("negative slot", Program((V,), (), (0,), (-1,)), EXISTS, ("outputs", "%-1")),
+    (
+        "reads no such slot",
+        Program((V, V), (ins("copy", (7,), (1,)),), (0,), (1,)),
+        EXISTS,
+        ("instruction 0 (copy)", "%7", "there are 2"),
+    ),
+    (
+        "writes no such slot",
+        Program((V, V), (COPY, ins("copy", (1,), (2,))), (0,), (1,)),
+        EXISTS,
+        ("instruction 1 (copy)", "%2"),
+    ),
+    ("slot is no integer", Program((V,), (), ("0",), ()), EXISTS, ("inputs", "%0")),  # type: ignore[arg-type]
+    ("slot is a bool", Program((V,), (), (False,), ()), EXISTS, ("inputs",)),
+    ("slot is a list", Program((V,), (), ([0],), ()), EXISTS, ("inputs",)),  # type: ignore[arg-type]
+    ("negative size", Program((spec(-2),), (), (0,), (0,)), SIZES, ("slot %0", "(-2,)")),
+    ("real size", Program((V, spec(2.0)), (), (0,), (0,)), SIZES, ("slot %1", "(2.0,)")),
+    ("size of numpy", Program((spec(np.int64(2)),), (), (0,), (0,)), SIZES, ("slot %0",)),
+    ("input twice", Program((V,), (), (0, 0), (0,)), ONCE, ("inputs (0, 0)", "twice")),
+    (
+        "writes an input",
+        Program((V, V), (ins("copy", (1,), (0,)),), (0, 1), (0,)),
+        ONCE,
+        ("instruction 0 (copy)", "slot %0 again"),
+    ),
+    (
+        "written by two",
+        Program((V, V), (COPY, COPY), (0,), (1,)),
+        ONCE,
+        ("instruction 1 (copy)", "slot %1 again"),
+    ),
+    (
+        "written twice by one",
+        Program((V, V), (ins("copy", (0,), (1, 1)),), (0,), (1,)),
+        ONCE,
+        ("instruction 0 (copy)", "slot %1 again"),
+    ),
+    (
+        "reads what is written later",
+        Program((V, V, V), (ins("copy", (2,), (1,)), ins("copy", (0,), (2,))), (0,), (1,)),
+        BEFORE,
+        ("instruction 0 (copy)", "slot %2"),
+    ),
+    (
+        "reads what it writes",
+        Program((V, V), (ins("copy", (1,), (1,)),), (0,), (1,)),
+        BEFORE,
+        ("instruction 0 (copy)", "slot %1"),
+    ),
+    ("output not written", Program((V, V), (), (0,), (1,)), BEFORE, ("output slot %1",)),
+    (
+        "unknown op",
+        Program((V, V), (ins("fft", (0,), (1,)),), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (fft)", "unknown op 'fft'"),
+    ),
+    (
+        "bad attribute",
+        Program((V, V), (ins("transpose", (0,), (1,), perm=(1,)),), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (transpose)", "perm=(1,)"),
+    ),
+    (
+        "attribute of the wrong type",
+        Program((V, V), (ins("transpose", (0,), (1,), perm=None),), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (transpose)", "malformed"),
+    ),
+    (
+        "unknown dtype",
+        Program((V, V), (ins("convert", (0,), (1,), dtype="real"),), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (convert)", "'real'"),
+    ),
+    (
+        "wrong shape",
+        Program((spec(2, 3), spec(2, 3)), (TURN,), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (transpose)", "float64[3,2]", "its slots say float64[2,3]"),
+    ),
+    (
+        "wrong dtype",
+        Program((V, spec(2, dtype="float32")), (COPY,), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (copy)", "float64[2]", "float32[2]"),
+    ),
+    (
+        "too many outputs",
+        Program((V, V, V), (ins("copy", (0,), (1, 2)),), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (copy)", "float64[2], float64[2]"),
+    ),
+    (
+        "no output",
+        Program((V,), (ins("copy", (0,), ()),), (0,), (0,)),
+        INFERRED,
+        ("instruction 0 (copy)",),
+    ),
+    (
+        "wrong number of operands",
+        Program((V, V), (ins("add", (0,), (1,)),), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (add)", "takes operands (x, y), got 1"),
+    ),
+    (
+        "unknown family",
+        Program((V, V), (ins("extension:nowhere.op.v1", (0,), (1,)),), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (extension:nowhere.op.v1)", "import the package"),
+    ),
+    (
+        "one among many",
+        Program(
+            (V, *[V] * 50),
+            (*(ins("copy", (k,), (k + 1,)) for k in range(49)), ins("conj", (50,), (50,))),
+            (0,),
+            (49,),
+        ),
+        BEFORE,
+        ("instruction 49 (conj)", "slot %50"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "rule", "fragments"),
+    [row[1:] for row in ILL_FORMED],
+    ids=[row[0] for row in ILL_FORMED],
+)
+def test_refused(program: Program, rule: str, fragments: tuple[str, ...]) -> None:
+    with pytest.raises(ProgramError, match="ill-formed program") as caught:
+        verify(program)
+    message = str(caught.value)
+    assert message.endswith(f"(rule: {rule})")
+    for fragment in fragments:
+        assert fragment in message
+
+
+def test_every_rule_is_broken_once() -> None:
+    assert {rule.name for rule in RULES} == {row[2] for row in ILL_FORMED}
+
+
+WELL_FORMED = [
+    Program((), (), (), ()),
+    Program((V,), (), (0,), (0, 0)),
+    Program((V, V), (), (1, 0), ()),
+    Program((V, V, V), (COPY, ins("copy", (0,), (2,))), (0,), (1,)),
+    Program((spec(0), spec(0)), (COPY,), (0,), (1,)),
+]
+
+
+@pytest.mark.parametrize("program", WELL_FORMED)
+def test_accepted(program: Program) -> None:
+    assert verify(program) is program
+
+
+def test_not_quadratic() -> None:
+    """Twenty thousand instructions are checked one after another, without recursion."""
+    count = 20_000
+    body = tuple(ins("copy", (k,), (k + 1,)) for k in range(count))
+    program = Program((V,) * (count + 1), body, (0,), (count,))
+    assert verify(program) is program
