@@ -108,14 +108,16 @@ def _planned(axes: list[Axis], itemsize: int) -> list[_Move]:
     """Tiled moves that together cover `axes`: one, and more where an axis is cut with a remainder."""
     want = max(8, LINE // itemsize)
     moves: list[_Move] = []
-    todo: list[tuple[list[Axis], Axis]] = [(_by_stride(axes, 1), (0, 0))]
+    todo: list[tuple[list[Axis], Axis]] = [(axes, (0, 0))]
     while todo:
-        axes, origin = todo.pop()
-        axes = merge_axes(axes)
-        columns, rest, cut = _take(axes, 1, want)
-        axes = _without_remainder(axes, cut, origin, todo)
-        rows, rest, cut = _take(rest, 2, want)
-        _without_remainder(axes, cut, origin, todo)
+        region, origin = todo.pop()
+        region = merge_axes(_by_stride(region, 1))
+        columns, rest, tail = _take(region, 1, want)
+        if tail is not None:
+            todo.append((tail[0], _shifted(origin, tail[1])))
+        rows, rest, tail = _take(rest, 2, want)
+        if tail is not None:
+            todo.append((columns + tail[0], _shifted(origin, tail[1])))
         shares_line = any(abs(of) <= 1 for _, _, of in columns)
         page = any(of * itemsize % 2048 == 0 for _, _, of in columns)
         staged = page and not shares_line
@@ -129,43 +131,36 @@ def _by_stride(axes: list[Axis], side: int) -> list[Axis]:
     return sorted(axes, key=lambda axis: -abs(axis[side]))
 
 
+def _shifted(origin: Axis, shift: Axis) -> Axis:
+    return origin[0] + shift[0], origin[1] + shift[1]
+
+
 def _take(
     axes: list[Axis], side: int, want: int
-) -> tuple[list[Axis], list[Axis], tuple[Axis, int] | None]:
-    """Axes of least stride on one side that make up about `want` elements, the others, and the cut.
+) -> tuple[list[Axis], list[Axis], tuple[list[Axis], Axis] | None]:
+    """Axes of least stride on one side that make up about `want` elements, the others, and a tail.
 
-    The last axis taken may be too long: then a block of it is taken, its blocks stay among the
-    others, and the cut names the axis and how many of its elements whole blocks cover.
+    When the last axis taken is too long, a block of it is taken and its whole blocks stay among the
+    others. What they do not cover is the tail: axes of a smaller region, and where it starts.
     """
     taken: list[Axis] = []
     rest = _by_stride(axes, side)
     size = 1
     while rest and size < want:
-        n, to, of = axis = rest.pop()
+        n, to, of = rest.pop()
         room = -(-want // size)
         if n <= 2 * room:
-            taken.append(axis)
+            taken.append((n, to, of))
             size *= n
             continue
-        block = next((b for b in range(2 * room, room // 2, -1) if n % b == 0), room)
+        near = sorted(range(room // 2 + 1, 2 * room + 1), key=lambda b: abs(b - room))
+        block = next((b for b in near if n % b == 0), room)
+        covered = n // block * block
+        tail = None
+        if covered < n:
+            remainder = (n - covered, to, of)
+            tail = ([*taken, *rest, remainder], (covered * to, covered * of))
         taken.append((block, to, of))
         rest.append((n // block, to * block, of * block))
-        return taken, rest, (axis, n // block * block)
+        return taken, rest, tail
     return taken, rest, None
-
-
-def _without_remainder(
-    axes: list[Axis],
-    cut: tuple[Axis, int] | None,
-    origin: Axis,
-    todo: list[tuple[list[Axis], Axis]],
-) -> list[Axis]:
-    """`axes` as far as whole blocks reach; what is left over becomes a move of its own."""
-    if cut is None or cut[1] == cut[0][0]:
-        return axes
-    (axis, covered), (n, to, of) = cut, cut[0]
-    others = [one for one in axes if one != axis]
-    todo.append(
-        ([*others, (n - covered, to, of)], (origin[0] + covered * to, origin[1] + covered * of))
-    )
-    return [*others, (covered, to, of)]
