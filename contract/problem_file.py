@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import FileFormatError
-from ..backend.spec import dtype_from_name
+from ..backend.spec import dtype_from_name, is_lowprec
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,21 @@ def read_problem(path: str | Path) -> ProblemFile:
         raise FileFormatError(f"{path}: cannot be read ({error})") from None
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise FileFormatError(f"{path}: this is no JSON ({error})") from None
     try:
+        _is(dict, data, "a problem")
         return ProblemFile(
             name=str(data.get("name", Path(path).stem)),
             equation=_is(str, data["format_string"], "format_string"),
-            shapes=tuple(_integers(shape, "shapes") for shape in data["shapes"]),
-            dtype=dtype_from_name(_is(str, data.get("dtype", "float64"), "dtype")),
+            shapes=tuple(_integers(x, "shapes") for x in _is(list, data["shapes"], "shapes")),
+            dtype=_number(dtype_from_name(_is(str, data.get("dtype", "float64"), "dtype"))),
             paths={
-                name: [_integers(step, "paths") for step in entry["path"]]
-                for name, entry in data.get("paths", {}).items()
+                name: [
+                    _integers(step, "paths")
+                    for step in _is(list, _is(dict, entry, f"path {name}")["path"], f"path {name}")
+                ]
+                for name, entry in _is(dict, data.get("paths", {}), "paths").items()
             },
         )
     except KeyError as error:
@@ -75,8 +79,15 @@ def read_problem(path: str | Path) -> ProblemFile:
 
 def _is(kind: type, value: Any, key: str) -> Any:
     if not isinstance(value, kind):
-        raise TypeError(f"{key} should be a {kind.__name__}, got {value!r:.40}")
+        name = {str: "a string", list: "a list", dict: "an object"}[kind]
+        raise TypeError(f"{key} should be {name}, got {value!r:.40}")
     return value
+
+
+def _number(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.kind not in "biufc" and not is_lowprec(dtype):
+        raise TypeError(f"dtype should be one of numbers, got {dtype}")
+    return dtype
 
 
 def _integers(values: Any, key: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ def from_optimizer(optimizer: Callable[..., Any], element_limit: int | None = No
         sizes = {_symbol(label): n for label, n in enumerate(network.extents)}
         if len(inputs) == 1:
             return Candidate(ContractionTree(1, ((0,),)), name)  # nothing to choose; many refuse it
-        path = optimizer(inputs, output, sizes, element_limit)
+        path = optimizer(*_arguments(optimizer, inputs, output, sizes, element_limit))
         if not isinstance(path, (list, tuple)):
             raise PathError(
                 f"the optimizer {name} returned {path!r:.60}, expected a list of tuples"
@@ -48,6 +49,19 @@ def from_optimizer(optimizer: Callable[..., Any], element_limit: int | None = No
         return Candidate(ContractionTree.from_path(len(network.terms), path), name)
 
     return planner
+
+
+def _arguments(optimizer: Callable[..., Any], *four: Any) -> tuple[Any, ...]:
+    """opt_einsum passes a memory limit as fourth argument; some optimizers of cotengra take three."""
+    try:
+        signature = inspect.signature(optimizer)
+    except (TypeError, ValueError):
+        return four
+    try:
+        signature.bind(*four)
+    except TypeError:
+        return four[:3]
+    return four
 
 
 def opt_einsum_planner(name: str, element_limit: int | None = None) -> Planner:

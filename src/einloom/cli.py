@@ -8,25 +8,38 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import sys
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from . import __version__
-from ._base.errors import EinloomError, FileFormatError, MemoryLimitError, OptionError
+from ._base.errors import (
+    DTypeError,
+    EinloomError,
+    FileFormatError,
+    MemoryLimitError,
+    OptionError,
+    PathError,
+    ShapeError,
+    SubscriptError,
+)
 from ._base.memory import available_bytes
 from ._base.numbers import format_bytes, format_count, format_seconds
 from ._base.options import cache_dir, num_threads
 from ._base.progress import Progress
 from .contract.api import compile, plan
 from .contract.einsum import einsum
+from .contract.expression import check_memory
 from .contract.problem_file import read_problem
 from .program.passes import stages
 
@@ -35,11 +48,13 @@ DONE, FAILED, BAD_INPUT, NO_MEMORY, INTERRUPTED = 0, 1, 2, 3, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    # "->" alone is an equation; a blank keeps argparse from reading it as an option
+    options = _parser().parse_args([f" {x}" if x.startswith("->") else x for x in given])
     command: Callable[[argparse.Namespace], int] = options.command
     try:
         return command(options)
-    except MemoryLimitError as error:
+    except MemoryError as error:
         return _complain(error, NO_MEMORY)
     except (EinloomError, OSError) as error:
         return _complain(error, BAD_INPUT)
@@ -50,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def contract(options: argparse.Namespace) -> int:
     """einloom contract EQUATION a.npy b.npy ... -o out.npy"""
     operands = [_load(name) for name in options.files]
+    _check_output(options.output)
     start = time.perf_counter()
     result = einsum(
         options.equation,
@@ -70,7 +86,7 @@ def contract(options: argparse.Namespace) -> int:
         "seconds": seconds,
         "output": options.output,
     }
-    if result.ndim == 0:
+    if result.ndim == 0 and result.dtype.kind in "biufc":
         value = complex(result)
         facts["value"] = [value.real, value.imag] if result.dtype.kind == "c" else value.real
     lines = [f"{options.equation}: {result.dtype}{list(result.shape)} in {format_seconds(seconds)}"]
@@ -81,6 +97,9 @@ def contract(options: argparse.Namespace) -> int:
 
 def show_plan(options: argparse.Namespace) -> int:
     """einloom plan EQUATION --shapes 2,3 3,4"""
+    if not options.shapes:
+        raise OptionError("plan: give a shape for each operand, as in --shapes 2,3 3,4")
+    _check_output(options.save)
     found = plan(
         options.equation,
         *(_shape(text) for text in options.shapes),
@@ -121,18 +140,21 @@ def run(options: argparse.Namespace) -> int:
                 f"{', '.join(problem.paths) or 'none'}; or take auto"
             )
         choice = problem.paths[options.path]
-    arrays = problem.arrays(options.seed)
     start = time.perf_counter()
-    found = plan(
-        problem.equation,
-        *arrays,
-        planner=choice,
-        memory_limit=_limit(options.memory_limit),
-    )
+    try:
+        found = plan(
+            problem.equation,
+            *problem.shapes,
+            dtype=problem.dtype,
+            planner=choice,
+            memory_limit=_limit(options.memory_limit),
+        )
+    except (SubscriptError, ShapeError, DTypeError, PathError) as error:
+        raise FileFormatError(f"{options.problem}: {error}") from None
     plan_seconds = time.perf_counter() - start
-    if [x.shape for x in arrays] != list(found.network.shapes):
-        raise FileFormatError(f"{options.problem}: shapes do not fit {problem.equation}")
+    check_memory(found.peak_bytes, "run")
     expression = compile(found)
+    arrays = problem.arrays(options.seed)
     seconds: list[float] = []
     with Progress(problem.name, options.repeat) as progress:
         for _ in range(options.repeat):
@@ -328,8 +350,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _report(options: argparse.Namespace, facts: dict[str, Any], text: str, code: int = DONE) -> int:
-    print(json.dumps(facts) if options.json else text)
+    print(json.dumps(_finite(facts)) if options.json else text)
     return code
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null stands for them."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _complain(error: object, code: int) -> int:
@@ -341,30 +372,48 @@ def _load(name: str) -> Any:
     path, _, member = name.partition(".npz:")
     path = f"{path}.npz" if member else name
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            names = loaded.files
-            if not member and len(names) == 1:
-                member = names[0]
-            if member not in names:
-                example = f"{path}:{names[0] if names else 'x'}"
-                raise FileFormatError(
-                    f"{path} holds the arrays {', '.join(names)}; name one, as in {example}"
-                )
-            return loaded[member]
+        with open(path, "rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else _member(loaded, path, member)
     except FileNotFoundError:
         raise FileFormatError(f"{path}: no such file") from None
-    except (OSError, ValueError, EOFError) as error:
-        if isinstance(error, FileFormatError):
-            raise
+    except FileFormatError:
+        raise
+    except MemoryError as error:
+        raise MemoryLimitError(f"{path}: {error}; use a machine with more memory") from None
+    except (OSError, ValueError, EOFError, KeyError, RuntimeError, BadZipFile, zlib.error) as error:
         raise FileFormatError(f"{path}: this is no readable .npy or .npz file ({error})") from None
 
 
+def _member(archive: Any, path: str, member: str) -> Any:
+    """One array of an .npz file; its name may be left out if there is but one."""
+    names = archive.files
+    if not names:
+        raise FileFormatError(f"{path} holds no array")
+    if not member and len(names) == 1:
+        member = names[0]
+    if member not in names:
+        raise FileFormatError(
+            f"{path} holds the arrays {', '.join(names)}; name one, as in {path}:{names[0]}"
+        )
+    return archive[member]
+
+
+def _check_output(name: str | None) -> None:
+    """Refuse a file that cannot be written before anything is computed for it."""
+    if name is None:
+        return
+    path = Path(name)
+    if path.is_dir() or not path.parent.is_dir():
+        raise OptionError(f"{name}: cannot be written; give a file name in a folder that exists")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise OptionError(f"{name}: no permission to write there; give another file name")
+
+
 def _shape(text: str) -> tuple[int, ...]:
+    sizes = text.strip().replace("x", ",").removesuffix(",")
     try:
-        shape = tuple(int(n) for n in text.replace("x", ",").split(",") if n.strip())
+        shape = tuple(int(n) for n in sizes.split(",")) if sizes else ()
     except ValueError:
         shape = (-1,)
     if any(n < 0 for n in shape):
@@ -384,7 +433,7 @@ def _limit(text: str | None) -> Any:
         value = float(text)
     except ValueError:
         return text
-    return int(value) if value >= 1 and value == int(value) else value
+    return int(value) if value >= 1 and value.is_integer() else value
 
 
 def _positive(text: str) -> int:

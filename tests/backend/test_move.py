@@ -78,21 +78,17 @@ def test_long_axes(
 ) -> None:
     """Every tile and every remainder, from and to a permuted array; beside it nothing changes."""
     src = filled(shape, name, rng).transpose(perm)
+    room = filled((2 * src.shape[0], *src.shape[1:-1], src.shape[-1] + 1), name, rng)
+    mine = np.zeros(room.shape, bool)
+    mine[::2, ..., 1:] = True
+    before = room[~mine].tobytes()
     with options(small=0, threads=2):
-        for layout in ("C", "transposed", "sliced"):
-            dst = lay_out(filled(src.shape, name, rng), layout, rng)
-            room = dst if dst.base is None else dst.base
-            beside = np.ones(room.shape, bool)
-            if layout == "sliced":  # the view of the marks that dst is of its memory
-                marks = np.lib.stride_tricks.as_strided(
-                    beside, dst.shape, [stride // dst.itemsize for stride in dst.strides]
-                )
-                marks[...] = False
-            before = room[beside].copy()
+        for dst in (np.empty(src.shape, src.dtype), room[::2, ..., 1:]):
             move(dst, src)
             assert bits(dst) == bits(src)
-            if layout == "sliced":
-                assert bits(room[beside]) == bits(before)
+            back = np.empty(shape, src.dtype).transpose(perm)
+            assert bits(move(back, dst)) == bits(src)
+    assert room[~mine].tobytes() == before
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -120,7 +116,7 @@ RESHAPES = [
     ((4, 6), (1, 0), (6, 2, 2), True),
     ((2, 3, 4), (2, 0, 1), (4, 6), True),
     ((2, 3, 4), (1, 0, 2), (6, 4), False),
-    ((2, 3, 4), (1, 0, 2), (3, 8), True),
+    ((2, 3, 4), (1, 0, 2), (3, 2, 2, 2), True),
     ((1, 5, 1), (2, 1, 0), (5,), True),
     ((0, 3), (1, 0), (0,), True),
     ((), (), (1, 1), True),
