@@ -79,7 +79,7 @@ def read_problem(path: str | Path) -> ProblemFile:
 
 def _is(kind: type, value: Any, key: str) -> Any:
     if not isinstance(value, kind):
-        name = {str: "a string", list: "a list", dict: "an object"}[kind]
+        name = {"str": "a string", "list": "a list", "dict": "an object"}[kind.__name__]
         raise TypeError(f"{key} should be {name}, got {value!r:.40}")
     return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from typing import Any
 
 from .._base.errors import FileFormatError
@@ -91,6 +92,5 @@ def _name(value: Any) -> str:
 
 
 def _version() -> str:
-    from .. import __version__
-
-    return __version__
+    package = __name__.partition(".")[0]  # by name: an import would reach up to the facade
+    return str(import_module(package).__version__)

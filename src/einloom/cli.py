@@ -304,7 +304,7 @@ def _parser() -> argparse.ArgumentParser:
         )
 
     one = command("contract", contract, "contract arrays in .npy or .npz files")
-    one.add_argument("equation", help='subscripts, as in "ij,jk->ik"')
+    one.add_argument("equation", type=str.strip, help='subscripts, as in "ij,jk->ik"')
     one.add_argument("files", nargs="+", help="operands: a.npy, or b.npz, or b.npz:name")
     one.add_argument("-o", "--output", metavar="FILE", help="write the result to this .npy file")
     one.add_argument("--dtype", help="dtype of computation and result")
@@ -314,7 +314,7 @@ def _parser() -> argparse.ArgumentParser:
     planning(one)
 
     two = command("plan", show_plan, "print how an equation would be contracted")
-    two.add_argument("equation", help='subscripts, as in "ij,jk->ik"')
+    two.add_argument("equation", type=str.strip, help='subscripts, as in "ij,jk->ik"')
     two.add_argument(
         "--shapes",
         nargs="*",
@@ -396,7 +396,10 @@ def _member(archive: Any, path: str, member: str) -> Any:
         raise FileFormatError(
             f"{path} holds the arrays {', '.join(names)}; name one, as in {path}:{names[0]}"
         )
-    return archive[member]
+    array = archive[member]
+    if not isinstance(array, np.ndarray):
+        raise FileFormatError(f"{path}: its member {member} is no array")
+    return array
 
 
 def _check_output(name: str | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from .errors import OptionError
 from .numbers import parse_bytes
 
-SMALL = 1 << 15
+SMALL = 1 << 18
 """Scalar multiplications below which a step stays on plain NumPy and never waits for a compiler."""
 
 
