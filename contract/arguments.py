@@ -115,7 +115,7 @@ def memory_limit_bytes(limit: Any, call: str) -> int | None:
                 f"available; give bytes instead of a fraction"
             )
         return int(limit * available)
-    return None if limit == float("inf") else int(limit)
+    return int(limit)
 
 
 def conj_positions(conj: Iterable[int], n: int, call: str) -> frozenset[int]:

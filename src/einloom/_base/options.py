@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .errors import OptionError
 from .numbers import parse_bytes
 
@@ -116,7 +118,7 @@ def check_memory_limit(limit: object, call: str) -> None:
     if isinstance(limit, str):
         size = parse_bytes(limit)
         bad = None if size is not None and size > 0 else "no size"
-    elif isinstance(limit, bool) or not isinstance(limit, (int, float)):
+    elif isinstance(limit, bool) or not isinstance(limit, (int, float, np.integer)):
         bad = f"a {type(limit).__name__}"
     elif not limit > 0:
         bad = "not positive"
