@@ -128,7 +128,9 @@ def report(suite: str, results: list[CaseResult], facts: dict[str, Any]) -> None
             for who in names
         ]
         ratio = result.ratio()
-        print(f"{result.name:{width}} {' '.join(cells)}  {'-' if ratio is None else f'{ratio:.2f}'}")
+        print(
+            f"{result.name:{width}} {' '.join(cells)}  {'-' if ratio is None else f'{ratio:.2f}'}"
+        )
     ratios = [min(5.0, r) for result in results if (r := result.ratio()) is not None]
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))

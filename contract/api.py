@@ -65,8 +65,9 @@ def plan(
         shapes_or_arrays: for each operand an array, or its shape as a tuple of integers.
         dtype: of shapes and of the result; default float64 for shapes, promotion for arrays.
         objective: "time" or "flops" (fewest multiplications), "size" (smallest largest intermediate).
-        planner: "auto", "greedy", "random-greedy", "optimal", "dp"; True, False (one step); a linear
-            path; an optimizer of opt_einsum or cotengra; a function marked by `planners.planner`.
+        planner: "auto", "greedy", "random-greedy", "elimination", "optimal", "dp"; True, False (one
+            step); a linear path; an optimizer of opt_einsum or cotengra; a function marked by
+            `planners.planner`.
         memory_limit: bytes, a string such as "4GiB", or a fraction (< 1) of what is available, that
             the predicted peak must not exceed.
         budget: trials of the sampling planner; default: as many as the predicted cost is worth.

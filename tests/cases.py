@@ -2,7 +2,6 @@
 
 A case is a frozen value that prints as the lines that repeat it.
 """
-# ruff: noqa: RUF001 (labels in other alphabets)
 
 from __future__ import annotations
 
@@ -17,6 +16,7 @@ from types import EllipsisType
 from typing import Any
 
 import numpy as np
+
 from tests.oracles import label_sizes
 
 Label = Hashable
@@ -603,9 +603,33 @@ CORPUS: dict[str, list[Case]] = {
         ((("a",), ("a", "a")), (3,)),
     ),
     "previously failed": [
-        # one case per bug that was found, with the commit that mends it in a comment
+        # one case per bug that was found, with the commit that mends it; more in CALLS below
+        *rows(
+            ("ij->i", (3, 1)),  # 8aeb59e: a view, though a sum over an axis of size 1 is none
+            ("iij->i", (2, 2, 1)),
+            ("ij,jk,kl->lil", (2, 3), (3, 2), (2, 4)),  # 8aeb59e: in one step, without a plan
+            ("i,i,i->ii", (3,), (3,), (3,)),
+            ("(ij)->ji", (2, 3)),  # 8aeb59e: one operand in parentheses was taken for a step
+            ("(ii)->i", (3, 3)),
+        ),
+        # 3a44ec9: the diagonal was embedded in an array of the other byte order
+        Case("i->ii", ((3,),), layouts=("swapped",)),
     ],
 }
+
+# Calls that failed for one dtype or keyword, with the commit that mends them.
+CALLS: list[Case] = [
+    # 3a44ec9: dtype= was overlooked where the equation alone would give a view
+    Case("ij->ji", ((2, 3),), ("float32",), dtype="float64"),
+    Case("ii->i", ((3, 3),), ("int8",), dtype="float64"),
+    Case("...->...", ((2, 3),), ("float16",), dtype="float64"),
+    # 3a44ec9: order= was left to the view that was not taken
+    Case("ij->ij", ((2, 3),), ("float32",), dtype="float64", order="F"),
+    Case("ij->ji", ((2, 3),), ("float32",), dtype="float64", order="C"),
+    Case("ijk->kji", ((2, 3, 4),), ("int32",), dtype="int64", order="C"),
+    Case("ij->iji", ((2, 3),), order="F"),
+    Case("i->ii", ((3,),), ("float32",), dtype="float64", order="F"),
+]
 
 
 # Random -----------------------------------------------------------------------------------------

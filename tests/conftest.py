@@ -14,7 +14,7 @@ SCRATCH = tempfile.TemporaryDirectory(prefix="einloom-tests-", ignore_cleanup_er
 os.environ.setdefault("EINLOOM_CACHE_DIR", os.path.join(SCRATCH.name, "cache"))
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", os.path.join(SCRATCH.name, "hypothesis"))
 
-from hypothesis import settings
+from hypothesis import settings  # noqa: E402 (it reads the environment)
 
 settings.register_profile("einloom", database=None, deadline=None, derandomize=True)
 settings.load_profile("einloom")

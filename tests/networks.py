@@ -44,6 +44,10 @@ def grid(rows: int, columns: int, size: int = 2) -> Network:
     return Network(inputs, (), {label: size for term in inputs for label in term})
 
 
+def sized(labels: str, *sizes: int) -> dict[str, int]:
+    return dict(zip(labels, sizes, strict=True))
+
+
 FAMILIES: dict[str, Network] = {
     "one tensor": Network(["ab"], "b", {"a": 2, "b": 3}),
     "one tensor, a view": Network(["ab"], "ba", {"a": 2, "b": 3}),
@@ -55,7 +59,7 @@ FAMILIES: dict[str, Network] = {
     "two tensors": Network(["ab", "bc"], "ac", {"a": 2, "b": 3, "c": 4}),
     "an outer product": Network(["a", "b", "c"], "cab", {"a": 2, "b": 3, "c": 4}),
     "disconnected": Network(
-        ["ab", "cd", "bc", "ef", "g", ""], "agd", dict(zip("abcdefg", (2, 3, 2, 2, 3, 2, 2)))
+        ["ab", "cd", "bc", "ef", "g", ""], "agd", sized("abcdefg", 2, 3, 2, 2, 3, 2, 2)
     ),
     "two rings": Network(["ab", "ba", "cd", "de", "ec"], "", dict.fromkeys("abcde", 3)),
     "sizes 0": Network(["ab", "bc", "cd"], "ad", {"a": 2, "b": 0, "c": 3, "d": 2}),
@@ -65,7 +69,7 @@ FAMILIES: dict[str, Network] = {
     "a star": star(6),
     "a batch": Network(["xab", "xbc", "xcd"], "xad", {"x": 3, "a": 2, "b": 3, "c": 2, "d": 4}),
     "hyperedges": Network(
-        ["abx", "bcx", "cdx", "dax", "xy"], "y", dict(zip("abcdxy", (2, 3, 2, 3, 2, 2)))
+        ["abx", "bcx", "cdx", "dax", "xy"], "y", sized("abcdxy", 2, 3, 2, 3, 2, 2)
     ),
     "a complete graph": Network(["abc", "ade", "bdf", "cef"], "", dict.fromkeys("abcdef", 2)),
     "a lattice": grid(3, 3),

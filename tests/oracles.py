@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
+
 from tests.tolerance import assert_close, tolerance
 
 if TYPE_CHECKING:

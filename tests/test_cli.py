@@ -1,4 +1,4 @@
-"""Every subcommand on good and bad input: output, exit code, and one message that says what to do."""
+"""Every subcommand on good and bad input: output, exit code, one message that says what to do."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("zip.npz").write_bytes(b"PK\x03\x04 and no more")
     with zipfile.ZipFile("words.npz", "w") as words:
         words.writestr("x.npy", "these are words")
-    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,), }".ljust(117) + b"\n"
+    header = (
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,), }".ljust(117) + b"\n"
+    )
     Path("vast.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     Path("folder").mkdir()
     return tmp_path
@@ -269,9 +271,7 @@ def test_run_draws_the_same_for_the_same_seed(good: Callable[..., str]) -> None:
     assert len(set(norms)) == 3
 
 
-def test_run_tells_when_the_result_is_not_finite(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_tells_when_the_result_is_not_finite(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         ProblemFile, "arrays", lambda self, seed: [np.full(s, np.nan) for s in self.shapes]
     )

@@ -1,7 +1,7 @@
 """The 19 published problems in benchmarks/instances, run by both of their paths and by our planner.
 
-Results are those of opt_einsum on NumPy. For gm_queen5_5_3 and the two permutation networks that takes
-a quarter of a minute each: by default two different paths are checked against each other there.
+Results are those of opt_einsum on NumPy. For gm_queen5_5_3 and the two permutation networks that
+takes a quarter of a minute each: by default two different paths are checked against each other.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_all_are_there() -> None:
 @every_path
 @every_file
 def test_the_command_runs_it(file: Path, path: str) -> None:
-    """`einloom run` by a given path: the plan is that path, the norm of the result is the right one."""
+    """`einloom run` by a given path: the plan is that path, and the result has the right norm."""
     plan, problem = planned(file, path), read(file)
     facts = run_command(file, path)
     assert [set(step) for step in plan.path] == [set(step) for step in problem.paths[path]]

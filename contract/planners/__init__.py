@@ -5,26 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from ..._base.errors import OptionError
-from ..network import Network
+from .elimination import elimination
 from .foreign import from_optimizer, from_path, one_step, opt_einsum_planner
 from .greedy import greedy, random_greedy
 from .optimal import optimal
+from .portfolio import auto
 from .problem import Candidate, Objective, Planner, Problem
-
-EXACT_UP_TO = 6  # tensors for which all subsets cost less than a millisecond or two
-
-
-def auto(network: Network, problem: Problem) -> Candidate:
-    """Exact for few tensors, else greedy with as many noisy repetitions as the cost is worth."""
-    if len(network.terms) <= EXACT_UP_TO:
-        return optimal(network, problem)
-    return random_greedy(network, problem)
-
 
 PLANNERS: dict[str, Planner] = {
     "auto": auto,
     "greedy": greedy,
     "random-greedy": random_greedy,
+    "elimination": elimination,
     "optimal": optimal,
     "dp": opt_einsum_planner("dp"),
 }
@@ -79,7 +71,7 @@ def _from_sequence(choice: Any, call: str, argument: str) -> Planner:
     return from_path(choice)
 
 
-for _function in (auto, greedy, random_greedy, optimal, one_step):
+for _function in (auto, greedy, random_greedy, elimination, optimal, one_step):
     planner(_function)
 
 __all__ = [

@@ -31,28 +31,34 @@ def greedy(network: Network, problem: Problem) -> Candidate:
 def random_greedy(network: Network, problem: Problem) -> Candidate:
     """The best of one plain and several noisy runs, as many as the predicted cost is worth."""
     best = greedy(network, problem).tree
-    best_key = _key(network, best, problem)
-    runs = problem.budget or _worthwhile_runs(total_cost(network, best).cost, len(network.terms))
+    best_key = problem.key(network, best)
+    runs = worthwhile_runs(network, best, problem)
     source = random.Random(problem.seed)
     for run in range(1, runs):
-        noise = _Noise(random.Random(source.getrandbits(64)), temperature=0.1 * 1.3 ** (run % 12))
-        tree = ContractionTree(len(network.terms), _Search(network, noise).path())
-        key = _key(network, tree, problem)
+        tree = noisy_greedy(network, random.Random(source.getrandbits(64)), temperature_of(run))
+        key = problem.key(network, tree)
         if key < best_key:
             best, best_key = tree, key
     return Candidate(best, "greedy" if runs <= 1 else f"random-greedy, {runs} runs")
 
 
-def _key(network: Network, tree: ContractionTree, problem: Problem) -> tuple[int, int]:
-    cost = total_cost(network, tree)
-    if problem.objective == "size":
-        return cost.largest_intermediate, cost.cost
-    return cost.cost, cost.largest_intermediate
+def noisy_greedy(network: Network, source: random.Random, temperature: float) -> ContractionTree:
+    """One run with disturbed scores."""
+    noise = _Noise(source, temperature)
+    return ContractionTree(len(network.terms), _Search(network, noise).path())
 
 
-def _worthwhile_runs(cost: int, tensors: int) -> int:
-    """Trials whose planning takes about as long as the contraction found so far."""
-    return max(1, min(MAX_RUNS, cost // (MULTIPLICATIONS_PER_STEP * tensors)))
+def temperature_of(run: int) -> float:
+    """Temperatures from mild to wild, again and again."""
+    return 0.1 * 1.3 ** (run % 12)
+
+
+def worthwhile_runs(network: Network, tree: ContractionTree, problem: Problem) -> int:
+    """Trials whose planning takes about as long as contracting along `tree`; or the budget."""
+    if problem.budget is not None:
+        return problem.budget
+    cost = total_cost(network, tree).cost
+    return max(1, min(MAX_RUNS, cost // (MULTIPLICATIONS_PER_STEP * len(network.terms))))
 
 
 class _Noise:

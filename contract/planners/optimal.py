@@ -29,6 +29,12 @@ def optimal(network: Network, problem: Problem) -> Candidate:
     return Candidate(ContractionTree(n, table.path()), "optimal", "optimal")
 
 
+def best_steps(network: Network) -> tuple[tuple[Step, ...], int]:
+    """The cheapest steps for at least two tensors, in SSA form, and their cost."""
+    table = _Subsets(network, by_size=False)
+    return table.path(), table.best[-1][0]
+
+
 class _Subsets:
     """Results and best splits of every subset of tensors, subsets as bit masks."""
 
@@ -51,7 +57,7 @@ class _Subsets:
             self.results[1 << tensor] = labels  # a label of one tensor alone goes in its first step
         sizes = [size_of(labels, extents) for labels in self.results]
         self.split = [0] * (1 << n)
-        best: list[tuple[int, int]] = [(0, 0)] * (1 << n)
+        self.best = best = [(0, 0)] * (1 << n)
         for subset in range(1, 1 << n):
             if subset & (subset - 1) == 0:
                 continue

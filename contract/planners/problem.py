@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ..cost import total_cost
 from ..network import Network
 from ..tree import ContractionTree
 
@@ -30,6 +31,13 @@ class Problem:
     itemsize: int = 8
     budget: int | None = None
     seed: int = 0
+
+    def key(self, network: Network, tree: ContractionTree) -> tuple[int, int]:
+        """What of two trees is to be smaller, by the objective; ties go to the other figure."""
+        cost = total_cost(network, tree)
+        if self.objective == "size":
+            return cost.largest_intermediate, cost.cost
+        return cost.cost, cost.largest_intermediate
 
 
 @dataclass(frozen=True, slots=True)

@@ -309,7 +309,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("-o", "--output", metavar="FILE", help="write the result to this .npy file")
     one.add_argument("--dtype", help="dtype of computation and result")
     one.add_argument(
-        "--planner", default="auto", help="auto, greedy, random-greedy, optimal, dp, none"
+        "--planner",
+        default="auto",
+        help="auto, greedy, random-greedy, elimination, optimal, dp, none",
     )
     planning(one)
 
@@ -324,7 +326,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     two.add_argument("--dtype", help="dtype of the operands (default float64)")
     two.add_argument(
-        "--planner", default="auto", help="auto, greedy, random-greedy, optimal, dp, none"
+        "--planner",
+        default="auto",
+        help="auto, greedy, random-greedy, elimination, optimal, dp, none",
     )
     two.add_argument("--objective", default="time", help="time, flops or size")
     two.add_argument("--seed", type=int, default=0)

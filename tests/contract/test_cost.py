@@ -48,9 +48,7 @@ def test_random_networks(seed: int, arities: tuple[int, ...]) -> None:
         tree = ContractionTree(len(network.terms), random_ssa_path(r, len(network.terms), arities))
         plan = einloom.plan(network, planner=tree.path)
         assert plan.ssa_path == tuple(tuple(sorted(step)) for step in tree.ssa_path)
-        assert (plan.cost, plan.flops, plan.largest_intermediate) == recount(
-            network, tree.ssa_path
-        )
+        assert (plan.cost, plan.flops, plan.largest_intermediate) == recount(network, tree.ssa_path)
         equation = equation_of(network)
         _, info = opt_einsum.contract_path(
             equation, *network.shapes, shapes=True, optimize=tree.path

@@ -53,7 +53,11 @@ def test_optimize(optimize: Any) -> None:
 
 def test_optimize_false() -> None:
     path, _ = einloom.einsum_path("ij,jk,kl->il", A, B, C, optimize=False)
-    assert path == ["einsum_path", (0, 1, 2)] == np.einsum_path("ij,jk,kl->il", A, B, C, optimize=False)[0]
+    assert (
+        path
+        == ["einsum_path", (0, 1, 2)]
+        == np.einsum_path("ij,jk,kl->il", A, B, C, optimize=False)[0]
+    )
 
 
 def test_one_operand() -> None:

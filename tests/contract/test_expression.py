@@ -1,4 +1,4 @@
-"""An Expression contracts arrays of the shapes and dtypes it was compiled for, and says what it does."""
+"""An Expression contracts arrays of the shapes and dtypes it was compiled for, no others."""
 
 from __future__ import annotations
 
@@ -217,7 +217,18 @@ def test_out(text: str, layout: str) -> None:
     np.testing.assert_allclose(out, 3 - 0.5 * want)
 
 
-ZEROS = [0, 0.0, -0.0, 0j, False, np.float64(0), np.float32(0), np.int8(0), np.array(0.0), np.bool_(False)]
+ZEROS = [
+    0,
+    0.0,
+    -0.0,
+    0j,
+    False,
+    np.float64(0),
+    np.float32(0),
+    np.int8(0),
+    np.array(0.0),
+    np.bool_(False),
+]
 ONES = [1, 1.0, 1 + 0j, True, np.float64(1), np.int8(1), np.array(1), Fraction(1)]
 
 
@@ -331,8 +342,8 @@ def test_out_that_overlaps() -> None:
     ("constants", "free"),
     [
         ({1: B}, (A, C)), ({-2: B}, (A, C)), ([1], (A, C)), ((-2,), (A, C)), ({0: A, 2: C}, (B,)),
-        ([0, -1], (B,)), ({0: A, 1: B, 2: C}, ()), (range(3), ()), ((), (A, B, C)), (None, (A, B, C)),
-        ({}, (A, B, C)), ({np.int64(1): B.tolist()}, (A, C)), (iter([2]), (A, B)),
+        ([0, -1], (B,)), ({0: A, 1: B, 2: C}, ()), (range(3), ()), ((), (A, B, C)),
+        (None, (A, B, C)), ({}, (A, B, C)), ({np.int64(1): B.tolist()}, (A, C)), (iter([2]), (A, B)),
     ],
     ids=repr,
 )  # fmt: skip
@@ -483,9 +494,11 @@ def test_eight_threads_at_once(constants: Any) -> None:
 
 
 def test_eight_threads_of_einsum_at_once() -> None:
-    """Equations nobody has seen, planned and compiled by several threads; then the caches cleared."""
+    """Equations nobody has seen, planned by several threads, the caches cleared meanwhile."""
     einloom.clear_caches()
-    networks = [net for net in random_networks(31, 24, sizes=(2, 3)) if math.prod(net.extents) < 2000]
+    networks = [
+        net for net in random_networks(31, 24, sizes=(2, 3)) if math.prod(net.extents) < 2000
+    ]
     barrier = threading.Barrier(8)
 
     def work(k: int) -> list[bytes]:
@@ -577,7 +590,11 @@ def test_torch_tensors_with_an_array_as_out() -> None:
 @pytest.mark.usefixtures("fake_torch")
 @pytest.mark.parametrize(
     ("change", "remedy"),
-    [({"requires_grad": True}, "detach"), ({"is_sparse": True}, "to_dense"), ({"device": "cuda"}, "cpu")],
+    [
+        ({"requires_grad": True}, "detach"),
+        ({"is_sparse": True}, "to_dense"),
+        ({"device": "cuda"}, "cpu"),
+    ],
 )
 def test_torch_tensors_that_cannot_be_read(change: dict[str, Any], remedy: str) -> None:
     tensor = Tensor(A, change.get("device", "cpu"))

@@ -119,7 +119,8 @@ def test_broadcasting_inside_a_group() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["(i)", "((i))->i", "(ij)->ji", "(ii)->i", "(ij)->", "(...ij)->...", "()", "(i,)", "(,)"]
+    "text",
+    ["(i)", "((i))->i", "(ij)->ji", "(ii)->i", "(ij)->", "(...ij)->...", "()", "(i,)", "(,)"],
 )
 def test_groups_of_few(text: str) -> None:
     plain = text.replace("(", "").replace(")", "")

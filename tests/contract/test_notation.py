@@ -1,5 +1,4 @@
 """Text and interleaved lists become the terms they spell; labels become integers in order."""
-# ruff: noqa: RUF001 (labels in other alphabets)
 
 from __future__ import annotations
 
@@ -274,9 +273,7 @@ def test_implicit_output_of_labels_without_an_order_that_are_all_summed() -> Non
         ("i->ii", [1], SubscriptError, "embed_diagonal=True"),
     ],
 )
-def test_resolve_errors(
-    text: str, ndims: list[int], error: type[Exception], says: str
-) -> None:
+def test_resolve_errors(text: str, ndims: list[int], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=r"^compile: ") as caught:
         resolve(parse(text), ndims, "compile")
     assert says in str(caught.value)

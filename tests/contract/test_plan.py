@@ -62,9 +62,16 @@ PLANS: dict[str, Plan] = {
     "parentheses": einloom.plan("(ij,kl),jk->il", (2, 3), (4, 2), (3, 4)),
     "a diagonal": einloom.plan("i->iii", (3,), embed_diagonal=True),
     "keywords": einloom.plan(
-        "ij,jk->ik", (2, 3), (3, 4), dtype="c8", objective="size", seed=7, conj=[-1], order="f",
+        "ij,jk->ik",
+        (2, 3),
+        (3, 4),
+        dtype="c8",
+        objective="size",
+        seed=7,
+        conj=[-1],
+        order="f",
         constants=[0],
-    ),  # fmt: skip
+    ),
 }
 every_plan = pytest.mark.parametrize("name", PLANS)
 
@@ -170,7 +177,9 @@ scaling  engine                                current       bytes  remaining
 
 def test_print() -> None:
     assert str(small_plan()) == TABLE
-    assert repr(small_plan()) == "<Plan of 3 operands by path given: cost 1.966e+5, peak 120.00 KiB>"
+    assert (
+        repr(small_plan()) == "<Plan of 3 operands by path given: cost 1.966e+5, peak 120.00 KiB>"
+    )
 
 
 def rows(text: str) -> list[str]:
@@ -196,7 +205,9 @@ def test_a_long_path_is_cut_in_the_middle() -> None:
 def test_rows_name_the_users_labels() -> None:
     text = str(einloom.plan("αβ,βé->αé", (2, 3), (3, 4)))
     assert "αβ,βé->αé" in text
-    named = Network([["left", "x"], ["x", ("y", 1)]], ["left", ("y", 1)], {"left": 2, "x": 3, ("y", 1): 4})
+    named = Network(
+        [["left", "x"], ["x", ("y", 1)]], ["left", ("y", 1)], {"left": 2, "x": 3, ("y", 1): 4}
+    )
     first = rows(str(einloom.plan(named)))[0]
     assert re.search(r" (\w)x,x(\w)->\1\2 ", first), first  # free letters for the others
 
@@ -223,7 +234,8 @@ def test_engines() -> None:
 
 
 def test_print_shows_the_proof_and_the_trials() -> None:
-    assert "Planner:  optimal\n" in str(einloom.plan("ij,jk,kl", (2, 3), (3, 4), (4, 5)))
+    shapes = ((2, 3), (3, 4), (4, 5))
+    assert "Planner:  optimal\n" in str(einloom.plan("ij,jk,kl", *shapes, planner="optimal"))
     assert "Planner:  random-greedy, 3 runs\n" in str(
         einloom.plan(chain(9, 40), planner="random-greedy", budget=3)
     )
@@ -270,7 +282,8 @@ def test_the_corpus_of_labels(case: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "label", [1.5, None, b"b", frozenset({1}), Fraction(1, 2), ("a", 1.5), (None,), True, ((1, b""),)]
+    "label",
+    [1.5, None, b"b", frozenset({1}), Fraction(1, 2), ("a", 1.5), (None,), True, ((1, b""),)],
 )
 def test_labels_that_json_cannot_hold_are_replaced(label: Any) -> None:
     network = Network([["x", label]], [label], {"x": 2, label: 3})
@@ -285,7 +298,9 @@ def test_labels_that_json_cannot_hold_are_replaced(label: Any) -> None:
     np.testing.assert_array_equal(einloom.compile(again)(array), array.sum(0))
 
 
-@pytest.mark.parametrize("label", ["", "long name", -7, 10**40, (), (1, ("a", (2,))), "\ud800", "é"])
+@pytest.mark.parametrize(
+    "label", ["", "long name", -7, 10**40, (), (1, ("a", (2,))), "\ud800", "é"]
+)
 def test_labels_that_json_can_hold_are_kept(label: Any) -> None:
     plan = einloom.plan(Network([["x", label]], [label], {"x": 2, label: 3}))
     assert Plan.from_json(plan.to_json()) == plan
@@ -342,6 +357,16 @@ JUNK: list[Any] = [
 ]  # fmt: skip
 
 
+def read(text: str) -> Plan | None:
+    """The plan of a document, or None if it is refused in the right words."""
+    try:
+        return Plan.from_json(text)
+    except FileFormatError as error:
+        if not str(error).startswith("einloom.plan: "):
+            raise
+        return None
+
+
 @pytest.mark.parametrize("key", KEYS)
 def test_garbled_keys(key: str) -> None:
     """A document lacking a key is refused; with junk it is refused, or a plan that runs."""
@@ -352,10 +377,8 @@ def test_garbled_keys(key: str) -> None:
             Plan.from_json(json.dumps(document))
     for junk in JUNK:
         text = json.dumps(document | {key: junk})
-        try:
-            plan = Plan.from_json(text)
-        except FileFormatError as error:
-            assert str(error).startswith("einloom.plan: ")
+        plan = read(text)
+        if plan is None:
             continue
         assert Plan.from_json(plan.to_json()) == plan
         assert str(plan)

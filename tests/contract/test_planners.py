@@ -74,8 +74,6 @@ def test_every_planner_on_every_family(family: str, name: str, objective: Any) -
         with pytest.raises(OptionError, match=r'searches up to 12 tensors.*"auto"'):
             einloom.plan(network, planner=name)
         return
-    if name == "dp" and len(network.terms) > 12:
-        pytest.skip("exponential")
     plan = einloom.plan(network, planner=name, objective=objective, budget=3)
     n = len(network.terms)
     assert plan.tree == ContractionTree(n, plan.ssa_path)  # which checks it
@@ -134,16 +132,27 @@ def test_more_trials_are_never_worse(objective: str) -> None:
         values = [p.cost if objective == "flops" else p.largest_intermediate for p in found]
         assert values == sorted(values, reverse=True)
         assert found[0].path == einloom.plan(network, planner="greedy").path
-        auto = einloom.plan(network, budget=16, objective=objective)
-        assert auto.path == found[-1].path
 
 
 def test_the_default_budget_grows_with_the_cost() -> None:
-    """Cheap contractions are planned by one greedy run; it is no worse for dear ones."""
+    """Cheap contractions are planned by one greedy run, dear ones by the best of several."""
     cheap, dear = grid(4, 4, 2), grid(4, 4, 16)
-    assert einloom.plan(cheap).planner == "greedy"
-    assert einloom.plan(dear).planner.startswith("random-greedy")
-    assert einloom.plan(dear).cost <= einloom.plan(dear, planner="greedy").cost
+    assert einloom.plan(cheap, planner="random-greedy").planner == "greedy"
+    assert einloom.plan(dear, planner="random-greedy").planner.startswith("random-greedy")
+
+
+@pytest.mark.parametrize("objective", ["flops", "size"])
+def test_auto_is_never_worse_than_greedy(objective: str) -> None:
+    for network in [grid(4, 5, 3), *random_networks(5, 20, tensors=14), *FAMILIES.values()]:
+        for budget in (None, 1, 8):
+            auto, greedy = (
+                einloom.plan(network, planner=name, budget=budget, objective=objective)
+                for name in ("auto", "greedy")
+            )
+            if objective == "flops":
+                assert auto.cost <= greedy.cost
+            else:
+                assert auto.largest_intermediate <= greedy.largest_intermediate
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**70, -5])
@@ -157,8 +166,8 @@ def test_the_same_seed_gives_the_same_plan(seed: int) -> None:
 def test_the_budget_option_is_the_default() -> None:
     network = grid(4, 5)
     with einloom.options(budget=5):
-        assert "5 runs" in einloom.plan(network).planner
-        assert "7 runs" in einloom.plan(network, budget=7).planner
+        assert "5 runs" in einloom.plan(network, planner="random-greedy").planner
+        assert "7 runs" in einloom.plan(network, planner="random-greedy", budget=7).planner
 
 
 SCRIPT = """
@@ -218,11 +227,11 @@ def test_a_thousand_vectors_of_one_label() -> None:
 
 
 def test_a_chain_is_contracted_from_the_cheap_end() -> None:
-    """(A (B (C v))): matrices times a vector, whoever plans."""
+    """(A (B (C v))): where two pairs save the same memory, the cheaper one goes first."""
     for labels in ("abcd", "abcdefgh"):
-        inputs = [*map("".join, zip(labels, labels[1:], strict=False)), labels[-1]]
+        inputs = [*map("".join, itertools.pairwise(labels)), labels[-1]]
         network = Network(inputs, "a", dict.fromkeys(labels, 50))
-        for name in PLANNERS:
+        for name in ("auto", "greedy", "random-greedy", "optimal", "dp"):
             assert einloom.plan(network, planner=name).cost == (len(labels) - 1) * 50**2
 
 
@@ -375,7 +384,7 @@ def test_numpys_name_and_limit(name: str, limit: float) -> None:
 @pytest.mark.parametrize(
     ("choice", "says"),
     [
-        ("fastest", "auto, greedy, random-greedy, optimal, dp"),
+        ("fastest", ", ".join(PLANNERS)),
         (("greedy", 0), "elements > 0"),
         (("greedy", -1), "elements > 0"),
         (("greedy", float("nan")), "elements > 0"),

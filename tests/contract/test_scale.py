@@ -124,7 +124,7 @@ def test_steps_of_one_tensor() -> None:
     np.testing.assert_array_equal(got, np.full((2, 4), 3.0))
 
 
-# Strings and parentheses ---------------------------------------------------------------------------
+# Strings and parentheses ------------------------------------------------------------------------
 
 
 def test_a_long_string() -> None:
@@ -162,7 +162,7 @@ def test_parentheses_around_one_term() -> None:
             einloom.einsum("(" * 50_000 + "ij", np.eye(2))
 
 
-# Exact numbers -------------------------------------------------------------------------------------
+# Exact numbers ----------------------------------------------------------------------------------
 
 
 def test_ten_to_the_400_flops() -> None:
@@ -213,7 +213,7 @@ def test_what_is_too_large_is_refused_not_run() -> None:
         einloom.plan(network, memory_limit="1PiB")
 
 
-# Axes and labels -----------------------------------------------------------------------------------
+# Axes and labels --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("planner", ["auto", "greedy", False])
@@ -238,9 +238,7 @@ def test_a_thousand_labels() -> None:
     n = 1000
     r = np.random.default_rng(4)
     turns = r.uniform(-1, 1, n)
-    arrays = [
-        np.array([[math.cos(t), -math.sin(t)], [math.sin(t), math.cos(t)]]) for t in turns
-    ]
+    arrays = [np.array([[math.cos(t), -math.sin(t)], [math.sin(t), math.cos(t)]]) for t in turns]
     want = 2 * math.cos(math.fsum(turns))
     labels = [chr(0x4E00 + k) for k in range(n)]
     text = ",".join(labels[k] + labels[(k + 1) % n] for k in range(n)) + "->"

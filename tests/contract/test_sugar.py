@@ -138,7 +138,9 @@ T = np.arange(24).reshape(2, 3, 4)
 
 
 @pytest.mark.parametrize(
-    "axes", [None, (0, 1, 2), (2, 0, 1), [1, 0, 2], (-1, 0, 1), np.array([1, 2, 0]), range(3)], ids=repr
+    "axes",
+    [None, (0, 1, 2), (2, 0, 1), [1, 0, 2], (-1, 0, 1), np.array([1, 2, 0]), range(3)],
+    ids=repr,
 )
 def test_transpose(axes: Any) -> None:
     want = np.transpose(T, axes)
@@ -261,7 +263,12 @@ def test_ncon_forms() -> None:
         np.testing.assert_array_equal(einloom.ncon((a, b), connects, [1], [-1, -2]), a @ b)
     np.testing.assert_array_equal(einloom.ncon([a, b], [[-2, 1], [1, -1]]), (a @ b).T)
     square = np.arange(9.0).reshape(3, 3)
-    for tensors, connects in (([square], [[1, 1]]), (square, [[1, 1]]), (square, [1, 1]), ([square], (1, 1))):
+    for tensors, connects in (
+        ([square], [[1, 1]]),
+        (square, [[1, 1]]),
+        (square, [1, 1]),
+        ([square], (1, 1)),
+    ):
         assert einloom.ncon(tensors, connects) == np.trace(square)
     assert einloom.ncon([2.0, 3.0], [[], []]) == 6
     np.testing.assert_array_equal(einloom.ncon([a], [[-2, -1]]), a.T)
@@ -274,9 +281,7 @@ def test_con_order_is_followed() -> None:
     a, b, c = np.ones((60, 2)), np.ones((2, 60)), np.ones((60, 2))
     terms = [[-1, 1], [1, 2], [2, -2]]
     with einloom.options(memory_limit=20_000):
-        np.testing.assert_array_equal(
-            einloom.ncon([a, b, c], terms, con_order=[2, 1]), a @ (b @ c)
-        )
+        np.testing.assert_array_equal(einloom.ncon([a, b, c], terms, con_order=[2, 1]), a @ (b @ c))
         with pytest.raises(einloom.MemoryLimitError):
             einloom.ncon([a, b, c], terms, con_order=[1, 2])
 

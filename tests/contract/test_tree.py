@@ -146,7 +146,7 @@ def test_invalid_path_of_a_call(name: str) -> None:
     """The message of a call names the call and the argument."""
     n, path, _ = LINEAR[name]
     operands = [np.ones((2, 2))] * n
-    text = ",".join("ab bc cd".split()[:n])
+    text = ",".join(["ab", "bc", "cd"][:n])
     with pytest.raises(PathError, match=r"^einsum\(optimize=\.\.\.\)"):
         einloom.einsum(text, *operands, optimize=path)
     with pytest.raises(PathError, match=r"^plan\(planner=\.\.\.\)"):
