@@ -57,7 +57,7 @@ def test_import_loads_few_modules_beside_numpy() -> None:
     """What it costs is what it loads; seconds are no measure for a test."""
     numpys = modules("import json, sys, numpy; print(json.dumps(sorted(sys.modules)))")
     extra = {name for name in modules(IMPORT) - numpys if not name.startswith("encodings")}
-    assert len(extra) <= 60, sorted(extra)
+    assert len(extra) <= 20, sorted(extra)
 
 
 @pytest.mark.parametrize("name", einloom.__all__)

@@ -97,7 +97,11 @@ def bind_convert(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
         np.copyto(out, x, casting="unsafe")
         return out
 
-    return run
+    def narrow(x: Any, out: Any = None) -> Any:
+        with np.errstate(over="ignore"):  # what is too large becomes inf silently, as in np.einsum
+            return run(x, out)
+
+    return narrow if dtype.kind in "fc" and dtype.itemsize < inputs[0].dtype.itemsize else run
 
 
 def bind_copy(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:

@@ -12,7 +12,7 @@ import random
 
 from ..cost import total_cost
 from ..network import Network
-from ..tree import ContractionTree
+from ..tree import ContractionTree, depth_first
 from .elimination import eliminate
 from .greedy import (
     MULTIPLICATIONS_PER_STEP,
@@ -51,11 +51,11 @@ def auto(network: Network, problem: Problem) -> Candidate:
         if key < best_key:
             best, best_key, family = tree, key, kind
     if runs <= 1:
-        return Candidate(best, "greedy")
+        return Candidate(depth_first(best), "greedy")
     if problem.objective == "size":
-        return Candidate(best, f"{family}, best of {runs}")
+        return Candidate(depth_first(best), f"{family}, best of {runs}")
     refined = reconfigure(network, best, _worthwhile_solves(network, best))
-    return Candidate(refined, f"{family}, best of {runs}, subtrees exact")
+    return Candidate(depth_first(refined), f"{family}, best of {runs}, subtrees exact")
 
 
 def _worthwhile_solves(network: Network, tree: ContractionTree) -> int:
