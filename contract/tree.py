@@ -93,7 +93,7 @@ def depth_first(tree: ContractionTree) -> ContractionTree:
     """The same tree, a subtree finished before the next is begun, so that fewer results wait.
 
     >>> depth_first(ContractionTree(5, ((0, 1), (2, 3), (4, 5), (6, 7)))).ssa_path
-    ((0, 1), (4, 5), (2, 3), (6, 7))
+    ((2, 3), (0, 1), (4, 6), (5, 7))
     """
     order: list[int] = []
     stack = [tree.n + len(tree.ssa_path) - 1]
