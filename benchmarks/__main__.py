@@ -1,9 +1,14 @@
 """`python -m benchmarks [NAME ...]`: run suites, print ratios, keep JSON in benchmarks/results."""
 
+import os
 import sys
 
-from .harness import machine, report
-from .suites import SUITES
+# OpenMP's threads spin for a while after their work and would slow whoever is timed next
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("KMP_BLOCKTIME", "0")
+
+from .harness import machine, report  # noqa: E402
+from .suites import SUITES  # noqa: E402
 
 
 def main(names: list[str]) -> int:

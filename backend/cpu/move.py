@@ -89,7 +89,8 @@ class _Move:
     ) -> None:
         self.tiles = math.prod(n for n, *_ in outer)
         self.origin, self.staged = origin, staged
-        self.outer, self.rows, self.columns = axis_table(outer), offsets(rows), offsets(columns)
+        self.outer = axis_table(outer)
+        self.rows, self.columns = offsets(rows).view(np.uint64), offsets(columns).view(np.uint64)
 
     def run(self, dst: Any, src: Any, dst_origin: int, src_origin: int) -> None:
         origins = np.array((dst_origin + self.origin[0], src_origin + self.origin[1]))

@@ -6,6 +6,8 @@ from typing import Any
 
 from ..jit import kernel
 
+VECTOR = 16  # elements of a row from which slices cost less than they gain
+
 
 @kernel
 def contract_tiles(
@@ -43,8 +45,28 @@ def contract_tiles(
             for r in range(tile_rows):
                 left, right = lhs_k + rows[0, r], rhs_k + rows[1, r]
                 if k == 0:
-                    for j in range(length):
-                        out[at + j] = lhs[left + j * lhs_step] * rhs[right + j * rhs_step]
+                    out[at : at + length] = 0
+                if (
+                    length >= VECTOR
+                    and 0 <= lhs_step <= 1
+                    and 0 <= rhs_step <= 1
+                    and lhs_step + rhs_step > 0
+                ):
+                    # slices from 0 up: their loops become vector instructions, since an index
+                    # that may be negative (it would count from the end) is ruled out
+                    target = out[at : at + length]
+                    if lhs_step == 0:
+                        factor, xs = lhs[left], rhs[right : right + length]
+                        for j in range(length):
+                            target[j] += factor * xs[j]
+                    elif rhs_step == 0:
+                        factor, xs = rhs[right], lhs[left : left + length]
+                        for j in range(length):
+                            target[j] += factor * xs[j]
+                    else:
+                        xs, ys = lhs[left : left + length], rhs[right : right + length]
+                        for j in range(length):
+                            target[j] += xs[j] * ys[j]
                 else:
                     for j in range(length):
                         out[at + j] += lhs[left + j * lhs_step] * rhs[right + j * rhs_step]

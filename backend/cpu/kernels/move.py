@@ -17,8 +17,8 @@ def move_tiles(
     src: Any,
     origins: Any,  # [2]: offset of the first element of dst and of src
     outer: Any,  # [3, axes]: sizes of the axes over tiles, their strides in dst and in src
-    rows: Any,  # [2, R]: offsets in dst and src of the rows of a tile
-    columns: Any,  # [2, C]: offsets in dst and src of its columns
+    rows: Any,  # uint64 [2, R]: offsets in dst and src of the rows of a tile, modulo 2^64
+    columns: Any,  # uint64 [2, C]: offsets in dst and src of its columns
     staged: bool,
 ) -> None:
     """dst[tile, r, c] = src[tile, r, c] for tiles start..stop.
@@ -28,8 +28,8 @@ def move_tiles(
     a power of two that falls into one cache set.
     """
     axes, n_rows, n_columns = outer.shape[1], rows.shape[1], columns.shape[1]
-    pitch = n_columns + 8  # no power of two
-    buffer = np.empty(n_rows * pitch if staged else 1, dst.dtype)
+    pitch = np.uint64(n_columns + 8)  # no power of two
+    buffer = np.empty(n_rows * (n_columns + 8) if staged else 1, dst.dtype)
     position = outer[0].copy()
     rest = start
     d, s = origins[0], origins[1]
@@ -39,18 +39,20 @@ def move_tiles(
         d += position[axis] * outer[1, axis]
         s += position[axis] * outer[2, axis]
     for _ in range(start, stop):
+        # unsigned indices: a signed one costs a test for counting from the end
+        to_tile, of_tile = np.uint64(d), np.uint64(s)
         if staged:
             for c in range(n_columns):
-                at = s + columns[1, c]
+                at = of_tile + columns[1, c]
                 for r in range(n_rows):
-                    buffer[r * pitch + c] = src[at + rows[1, r]]
+                    buffer[np.uint64(r) * pitch + np.uint64(c)] = src[at + rows[1, r]]
             for r in range(n_rows):
-                at = d + rows[0, r]
+                to, at = to_tile + rows[0, r], np.uint64(r) * pitch
                 for c in range(n_columns):
-                    dst[at + columns[0, c]] = buffer[r * pitch + c]
+                    dst[to + columns[0, c]] = buffer[at + np.uint64(c)]
         else:
             for r in range(n_rows):
-                to, at = d + rows[0, r], s + rows[1, r]
+                to, at = to_tile + rows[0, r], of_tile + rows[1, r]
                 for c in range(n_columns):
                     dst[to + columns[0, c]] = src[at + columns[1, c]]
         for axis in range(axes - 1, -1, -1):
