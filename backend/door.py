@@ -49,6 +49,15 @@ def is_torch(x: Any) -> bool:
     return type(x).__module__.partition(".")[0] == "torch" and hasattr(x, "__dlpack__")
 
 
+def check_torch_out(out: Any, call: str) -> None:
+    """Refuse an `out` whose memory does not hold its values: a lazily conjugated or negated tensor."""
+    if out.is_conj() or out.is_neg():
+        raise ConversionError(
+            f"{call}(out=...): out is a lazily conjugated or negated view; pass out.resolve_conj() "
+            f"or out.resolve_neg(), or the tensor it shows"
+        )
+
+
 def to_torch(x: np.ndarray[Any, Any]) -> Any:
     """A torch tensor that shares the memory of `x` (copied only if torch cannot read its strides)."""
     import torch

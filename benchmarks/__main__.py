@@ -7,8 +7,8 @@ import sys
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
 
-from .harness import machine, report  # noqa: E402
-from .suites import SUITES  # noqa: E402
+from .harness import machine, report
+from .suites import SUITES
 
 
 def main(names: list[str]) -> int:

@@ -153,9 +153,10 @@ def as_dtype(dtype: Any, call: str) -> DType | None:
     if dtype is None:
         return None
     try:
-        return np.dtype(dtype)
-    except TypeError:
-        raise DTypeError(f"{call}(dtype={dtype!r:.60}): this is no dtype") from None
+        return dtype_from_name(dtype) if isinstance(dtype, str) else np.dtype(dtype)
+    except TypeError as error:
+        reason = f" ({error})" if isinstance(error, DTypeError) else ""
+        raise DTypeError(f"{call}(dtype={dtype!r:.60}): this is no dtype{reason}") from None
 
 
 def is_number(dtype: DType) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from .._base.caches import Cache
 from .._base.errors import CallError, DTypeError
 from .._base.options import get_options
-from ..backend.door import as_ndarray, is_torch, to_torch
+from ..backend.door import as_ndarray, check_torch_out, is_torch, to_torch
 from .api import search
 from .arguments import (
     conj_positions,
@@ -26,7 +26,9 @@ from .network import Network
 from .notation import Notation, resolve
 from .plan import Plan
 
-_EXPRESSIONS: Cache[Expression] = Cache("expressions", 1024)
+_EXPRESSIONS: Cache[Expression] = Cache(
+    "expressions", 1024, weigh=lambda expression: 1 + len(expression.program.instructions) // 16
+)
 
 
 def einsum(
@@ -83,6 +85,9 @@ def einsum(
            [0, 2]])
     """
     key: Any = None
+    optimize = "auto" if optimize is None else optimize
+    if type(conj) is not tuple:
+        conj = _as_positions(conj)
     if len(operands) > 1 and type(operands[0]) is str:
         arrays = operands[1:]
         # the fast way: plain arrays and an equation seen before
@@ -103,6 +108,7 @@ def einsum(
             if expression is not None:
                 return expression.contract(arrays, out, alpha, beta)
     if is_torch(out):
+        check_torch_out(out, "einsum")
         shared = as_ndarray(out, "einsum(out=...)", 0)
         einsum(
             *operands, out=shared, optimize=optimize, dtype=dtype, order=order, casting=casting,
@@ -113,7 +119,7 @@ def einsum(
     checked = [as_ndarray(x, "einsum", k) for k, x in enumerate(given)]
     if out is not None and not isinstance(out, np.ndarray):
         raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")
-    conj, path = tuple(conj), _hashable_path(optimize)
+    path = _hashable_path(optimize)
     expression = None
     if key is None:
         key = _key(
@@ -238,6 +244,13 @@ def _key(
     except TypeError:
         return None
     return found
+
+
+def _as_positions(conj: Any) -> tuple[int, ...]:
+    try:
+        return tuple(conj)
+    except TypeError:
+        raise CallError(f"einsum(conj={conj!r:.60}): give positions of operands") from None
 
 
 def _hashable_path(optimize: Any) -> Any:

@@ -17,7 +17,7 @@ from ..program.ir import Program
 from .plan import Plan
 
 CHECK_FROM = 64 << 20
-"""Predicted peak below which a call does not ask the system how much memory is left."""
+"""Bytes of intermediates and result below which a call does not ask the system how much memory is left."""
 
 
 class Expression:
@@ -36,7 +36,7 @@ class Expression:
         self._specs = tuple((plan.network.shapes[k], plan.dtypes[k]) for k in self._free)
         self._executable = executable = Executable(plan.program, cpu())
         ordered = plan.order == "K" or executable.is_view
-        small = executable.peak_bytes < CHECK_FROM
+        small = executable.schedule.certain_bytes < CHECK_FROM
         self._plain = not self.constants and small and ordered and bool(plan.program.instructions)
         self._is_scalar = not plan.network.output_axes
 
@@ -60,7 +60,7 @@ class Expression:
             self._check_out_dtype(out.dtype)
         if self._fits(arrays):
             return self.contract(arrays, out, alpha, beta)
-        operands = [as_ndarray(x, "expression", k) for k, x in enumerate(arrays)]
+        operands = [_native(as_ndarray(x, "expression", k)) for k, x in enumerate(arrays)]
         self._check(operands)
         result = self.contract(operands, out, alpha, beta)
         return to_torch(result) if out is None and any(map(is_torch, arrays)) else result
@@ -73,8 +73,10 @@ class Expression:
             result = self._executable.run(*operands)
             return result[()] if self._is_scalar else result
         operands = self._with_constants(operands)
-        if self.peak_bytes >= CHECK_FROM:
-            check_memory(self.peak_bytes, "expression", sum(x.nbytes for x in operands))
+        needed = self._executable.schedule.certain_bytes
+        if needed >= CHECK_FROM:
+            held = sum(x.nbytes for x in operands)
+            check_memory(needed - getattr(out, "nbytes", 0), held)
         return deliver(self._executable, self.plan, operands, out, alpha, beta)
 
     def explain(self, *arrays: Any) -> str:
@@ -151,6 +153,10 @@ def _restored(plan: Plan, constants: dict[int, Any]) -> Expression:
     return Expression(plan, constants)
 
 
+def _native(x: Any) -> Any:
+    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+
+
 def deliver(
     executable: Executable, plan: Plan, operands: Sequence[Any], out: Any, alpha: Any, beta: Any
 ) -> Any:
@@ -166,7 +172,8 @@ def deliver(
             )
         result = executable(*operands)
         if scaled:
-            result = executable.backend.assign(np.empty_like(result), result, alpha)
+            target = np.empty_like(result) if executable.is_view else result
+            result = executable.backend.assign(target, result, alpha)
         if result.ndim == 0:
             return result[()]
         if plan.order != "K" and not executable.is_view:  # a view keeps its order, as NumPy's does
@@ -193,7 +200,7 @@ def _ordered(result: Any, order: str, operands: Sequence[Any]) -> Any:
 
 def check_out(out: Any, shape: tuple[int, ...]) -> None:
     """Refuse an `out` that is no writeable array of the result's shape."""
-    if not isinstance(out, np.ndarray):
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")
     if out.shape != shape:
         raise ShapeError(
@@ -203,14 +210,16 @@ def check_out(out: Any, shape: tuple[int, ...]) -> None:
         raise ShapeError("einsum(out=...): out is read-only; pass a writeable array")
 
 
-def check_memory(peak: int, call: str, held: int = 0) -> None:
-    """Refuse what cannot fit: predicted peak, less operands already in memory, above what is free."""
+def check_memory(
+    needed: int, held: int, call: str = "einsum", what: str = "intermediates and result"
+) -> None:
+    """Refuse what cannot fit beside the arrays that the caller already holds."""
     available = available_bytes()
-    if available is not None and peak - held > available:
+    if available is not None and needed > available:
         raise MemoryLimitError(
-            f"{call}: predicted peak {format_bytes(peak)}, but {format_bytes(available)} are available. "
-            f'Try memory_limit="{format_bytes(available).replace(" ", "")}" to ask for a plan that fits, '
-            f"a smaller dtype, or a better path"
+            f"{call}: the predicted peak of {what} is {format_bytes(needed)}, but "
+            f"{format_bytes(available)} are available. Try memory_limit={available + held} (bytes, "
+            f"operands included) to ask for a plan that fits, a smaller dtype, or a better path"
         )
 
 

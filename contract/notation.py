@@ -47,7 +47,9 @@ class Equation:
     groups: tuple[Group, ...]
 
 
-_NOTATIONS: Cache[Notation] = Cache("notation", 4096)
+_NOTATIONS: Cache[Notation] = Cache(
+    "notation", 4096, weigh=lambda notation: 1 + len(notation.text or "") // 64
+)
 
 
 def parse(text: str, call: str = "einsum") -> Notation:

@@ -7,6 +7,7 @@ the backend is an error, never a fallback.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -112,3 +113,13 @@ def bind_extension(
         return results if len(results) != 1 else results[0]
 
     return run
+
+
+def _renew_lock() -> None:
+    """In the child of a fork: another thread may have held it."""
+    global _LOCK
+    _LOCK = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)

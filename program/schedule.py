@@ -19,6 +19,7 @@ class Schedule:
 
     dies_after: tuple[tuple[int, ...], ...]
     peak_bytes: int
+    certain_bytes: int  # the peak without inputs and without scratch, which may not be needed
     peak_instruction: int  # -1: the inputs alone
 
 
@@ -32,13 +33,15 @@ def schedule(program: Program, backend: Backend) -> Schedule:
         if index < len(dies):
             dies[index].append(slot)
     alive = sum(program.slots[slot].nbytes for slot in program.inputs)
-    peak, where = alive, -1
+    held = peak = certain = alive
+    where = -1
     for index, ins in enumerate(program.instructions):
         if not ins.is_view:
             alive += sum(program.slots[slot].nbytes for slot in ins.outputs)
             scratch = 0
             if ins.family is None:
                 scratch = backend.scratch_bytes(ins.op, ins.attrs, program.specs(ins.inputs))
+            certain = max(certain, alive)
             if alive + scratch > peak:
                 peak, where = alive + scratch, index
         alive -= sum(
@@ -46,7 +49,7 @@ def schedule(program: Program, backend: Backend) -> Schedule:
             for slot in dies[index]
             if owner[slot] == slot and slot not in inputs
         )
-    return Schedule(tuple(tuple(sorted(slots)) for slots in dies), peak, where)
+    return Schedule(tuple(tuple(sorted(slots)) for slots in dies), peak, certain - held, where)
 
 
 def _owners(program: Program) -> list[int]:

@@ -95,6 +95,8 @@ class CpuBackend:
         return np.full(shape, value, dtype)
 
     def assign(self, target: Any, source: Any, alpha: Any = 1, beta: Any = 0) -> Any:
+        if target.dtype == source.dtype and target.dtype.kind in "fc":
+            return _assign_in_place(target, source, alpha, beta)
         if not _is_one(alpha):
             source = source * np.asarray(alpha, source.dtype)
         if not _is_zero(beta):
@@ -120,6 +122,20 @@ def _dtypes(op: str) -> list[str]:
     names += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
     names += ["float32", "float64"]
     return names if op in ARITHMETIC else [*names, "float16", "bfloat16"]
+
+
+def _assign_in_place(target: Any, source: Any, alpha: Any, beta: Any) -> Any:
+    """target = alpha * source + beta * target with one temporary at most; source may be target."""
+    if _is_zero(beta):
+        if _is_one(alpha):
+            np.copyto(target, source)
+        else:
+            np.multiply(source, np.asarray(alpha, source.dtype), out=target)
+        return target
+    if not _is_one(beta):
+        np.multiply(target, np.asarray(beta, target.dtype), out=target)
+    scaled = source if _is_one(alpha) else source * np.asarray(alpha, source.dtype)
+    return np.add(target, scaled, out=target)
 
 
 def _is_one(value: Any) -> bool:

@@ -15,6 +15,7 @@ from .move import move, packed
 
 Engine = Literal["zeros", "multiply", "gemm", "batched gemm", "matmul", "loops"]
 BLAS = frozenset("fdFD")
+ROW = 16  # columns of a matrix from which a compiled loop over them beats numpy.matmul
 TINY = 512  # multiplications per matrix below which a BLAS call costs more than its work
 
 
@@ -23,8 +24,8 @@ def dot_engine(dims: DotDims, dtype: np.dtype[np.generic]) -> Engine:
 
     zeros         some size is 0
     gemm          one matrix product of BLAS dtype
-    loops         enough work for a compiled loop nest, and: matrices so small that calling BLAS for
-                  each costs more than its work, or a dtype without BLAS
+    loops         enough work for a compiled loop nest over rows of 16 or more, and: matrices so small
+                  that calling BLAS for each costs more than its work, or a dtype without BLAS
     multiply      nothing is contracted: a broadcast product
     batched gemm  one BLAS call per matrix of the batch (numpy.matmul)
     matmul        any other dtype, by NumPy's loops
@@ -36,10 +37,12 @@ def dot_engine(dims: DotDims, dtype: np.dtype[np.generic]) -> Engine:
     is_blas = dtype.char in BLAS
     if is_blas and dims.batch == 1 and dims.k > 1:
         return "gemm"
-    if work >= max(1, get_options().small) and dtype.char in loops.DTYPES and dims.k <= loops.DEPTH:
-        if not is_blas or (per_matrix < TINY and (dims.k > 1 or min(dims.m, dims.n) > 1)):
-            return "loops"
-        if dims.k == 1 and max(dims.m, dims.n) < TINY:
+    small = get_options().small
+    if work >= max(1, small) and dtype.char in loops.DTYPES and dims.k <= loops.DEPTH:
+        if dims.k == 1:
+            if max(dims.m, dims.n) < TINY:
+                return "loops"
+        elif (dims.n >= ROW or small == 0) and (not is_blas or per_matrix < TINY):
             return "loops"
     if dims.k == 1:
         return "multiply"

@@ -123,3 +123,13 @@ def _version() -> str:
 
     package = __name__.partition(".")[0]
     return str(import_module(package).__version__)
+
+
+def _renew_lock() -> None:
+    """In the child of a fork: another thread may have held it."""
+    global _LOCK
+    _LOCK = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)

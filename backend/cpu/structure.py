@@ -10,7 +10,7 @@ import numpy as np
 
 from ..catalogue import Attrs
 from ..protocol import Kernel
-from ..spec import ArraySpec, is_lowprec
+from ..spec import ArraySpec, Axes, is_lowprec
 from .move import move
 
 Binder = Callable[[Attrs, tuple[ArraySpec, ...], ArraySpec], Kernel]
@@ -113,12 +113,29 @@ def bind_copy(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) ->
 
 def bind_reduce_sum(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     axes, dtype = attrs["axes"], output.dtype
+    last = len(inputs[0].shape) - 1
+    if dtype.char in "fF" and axes and last not in axes:
+        return _bind_wide_sum(axes, dtype)
 
     def run(x: Any, out: Any = None) -> Any:
         if out is None:
             # a bool sum in dtype bool is a logical or; asanyarray keeps 0-d results arrays
             return np.asarray(np.add.reduce(x, axis=axes, dtype=dtype), dtype)
         np.add.reduce(x, axis=axes, dtype=dtype, out=out)
+        return out
+
+    return run
+
+
+def _bind_wide_sum(axes: Axes, dtype: np.dtype[np.generic]) -> Kernel:
+    """NumPy sums pairwise along the last axis only; along others it adds one after the other."""
+    wide = np.result_type(dtype, np.float64)
+
+    def run(x: Any, out: Any = None) -> Any:
+        total = np.add.reduce(x, axis=axes, dtype=wide)
+        if out is None:
+            return np.asarray(total).astype(dtype)
+        np.copyto(out, total, casting="same_kind")
         return out
 
     return run

@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from ..._base.options import num_threads
 
 Run = Callable[[int, int], None]
+MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for each other, and stay for ever
 
 
 class _Job:
@@ -75,7 +76,7 @@ _here = threading.local()  # .serves is set in the threads of the pool
 
 def parallel_for(run: Run, n: int, threads: int | None = None) -> None:
     """Call run(start, stop) on disjoint pieces that cover range(n), on several threads."""
-    pieces = min(n, threads or num_threads())
+    pieces = min(n, threads or num_threads(), MOST_THREADS)
     if pieces <= 1:
         if n > 0:
             run(0, n)
@@ -90,7 +91,14 @@ def parallel_for(run: Run, n: int, threads: int | None = None) -> None:
     for piece in range(1, pieces):
         pool.queue.put((job, bounds[piece], bounds[piece + 1]))
     job.work(bounds[0], bounds[1])
-    job.done.wait()
+    interrupted: BaseException | None = None
+    while not job.done.is_set():
+        try:
+            job.done.wait()
+        except BaseException as error:  # the others must not write once the caller has gone on
+            interrupted = error
+    if interrupted is not None:
+        raise interrupted
     if job.error is not None:
         raise job.error
 

@@ -4,7 +4,8 @@ The score of a pair is size(result) - size(a) - size(b), as in opt_einsum's gree
 (https://dgasmith.github.io/opt_einsum). With a temperature the score, on a logarithmic scale, is
 disturbed by Gumbel noise, so that repeated runs sample different trees; the best of a number of runs
 is kept ("random-greedy"). Labels on many tensors (hyperedges) propose only pairs of neighbours in
-their list of holders, so that a label on d tensors costs O(d), not O(d^2).
+their list of holders, which keeps the list of candidates short; a step still looks through the
+holders of its labels, so a label on d tensors costs O(d^2) in all, with a small constant.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def run(options: argparse.Namespace) -> int:
     except (SubscriptError, ShapeError, DTypeError, PathError) as error:
         raise FileFormatError(f"{options.problem}: {error}") from None
     plan_seconds = time.perf_counter() - start
-    check_memory(found.peak_bytes, "run")
+    check_memory(found.peak_bytes, 0, "run", "operands, intermediates and result")
     expression = compile(found)
     arrays = problem.arrays(options.seed)
     seconds: list[float] = []
@@ -331,7 +331,7 @@ def _parser() -> argparse.ArgumentParser:
         help="auto, greedy, random-greedy, elimination, optimal, dp, none",
     )
     two.add_argument("--objective", default="time", help="time, flops or size")
-    two.add_argument("--seed", type=int, default=0)
+    two.add_argument("--seed", type=_seed, default=0)
     two.add_argument(
         "--program", action="store_true", help="print the program and what the passes did"
     )
@@ -342,7 +342,7 @@ def _parser() -> argparse.ArgumentParser:
     three.add_argument("problem", help="a file with format_string, shapes and paths")
     three.add_argument("--path", default="auto", help="a path of the file by name, or auto")
     three.add_argument("--repeat", type=_positive, default=1, metavar="N", help="run N times")
-    three.add_argument("--seed", type=int, default=0)
+    three.add_argument("--seed", type=_seed, default=0)
     planning(three)
 
     four = command("demo", demo, "Ising partition functions and circuit amplitudes, each checked")
@@ -441,6 +441,13 @@ def _limit(text: str | None) -> Any:
     except ValueError:
         return text
     return int(value) if value >= 1 and value.is_integer() else value
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("give an integer >= 0")
+    return value
 
 
 def _positive(text: str) -> int:

@@ -202,29 +202,22 @@ def test_interrupt_in_a_piece() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals to threads")
 def test_interrupt_while_waiting() -> None:
-    """Ctrl-C while the caller waits for others: it leaves at once, they finish, the pool works."""
-    caller, leave = threading.main_thread().ident, threading.Event()
-    finished = []
+    """Ctrl-C while the caller waits for others: they finish first, since they write to its arrays."""
+    caller, finished = threading.main_thread().ident, []
 
     def run(start: int, stop: int) -> None:
-        if start == 0:
-            return
         if start == 1:
             time.sleep(0.05)  # the caller is waiting by now, or soon
             signal.pthread_kill(caller, signal.SIGINT)
-        assert leave.wait(PATIENCE)
-        finished.append(start)
+            time.sleep(0.05)
+        if start > 0:
+            finished.append(start)
 
     assert threading.current_thread() is threading.main_thread()
     with pytest.raises(KeyboardInterrupt):
         parallel_for(run, 3, 3)
-    assert finished == []
-    leave.set()
-    assert covered(50, 3) == [1] * 50
-    deadline = time.monotonic() + PATIENCE
-    while len(finished) < 2 and time.monotonic() < deadline:
-        time.sleep(0.001)
     assert sorted(finished) == [1, 2]
+    assert covered(50, 3) == [1] * 50
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

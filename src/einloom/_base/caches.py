@@ -6,6 +6,7 @@ so two threads that miss at once both compute and the first to store wins (the v
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -25,10 +26,14 @@ class CacheInfo(NamedTuple):
 
 
 class Cache(Generic[V]):
-    """A bounded map that forgets what was not used for longest."""
+    """A bounded map that forgets what was not used for longest.
 
-    def __init__(self, name: str, maxsize: int) -> None:
-        self.name, self.maxsize = name, maxsize
+    `weigh` tells how much of `maxsize` a value takes; by default each takes 1.
+    """
+
+    def __init__(self, name: str, maxsize: int, weigh: Callable[[V], int] | None = None) -> None:
+        self.name, self.maxsize, self._weigh = name, maxsize, weigh
+        self._weight = 0
         self._items: OrderedDict[Hashable, V] = OrderedDict()
         self._lock = threading.Lock()
         self._hits = self._misses = 0
@@ -47,11 +52,18 @@ class Cache(Generic[V]):
     def put(self, key: Hashable, value: V) -> V:
         """Store `value` and return what the cache now holds for `key`."""
         with self._lock:
-            kept = self._items.setdefault(key, value)
+            if key not in self._items:
+                self._items[key] = value
+                self._weight += self._weight_of(value)
+            kept = self._items[key]
             self._items.move_to_end(key)
-            while len(self._items) > self.maxsize:
-                self._items.popitem(last=False)
+            while self._weight > self.maxsize:
+                _, dropped = self._items.popitem(last=False)
+                self._weight -= self._weight_of(dropped)
             return kept
+
+    def _weight_of(self, value: V) -> int:
+        return 1 if self._weigh is None else self._weigh(value)
 
     def get_or(self, key: Hashable, make: Callable[[], V]) -> V:
         found = self.get(key)
@@ -64,6 +76,7 @@ class Cache(Generic[V]):
     def clear(self) -> None:
         with self._lock:
             self._items.clear()
+            self._weight = 0
             self._hits = self._misses = 0
 
 
@@ -76,3 +89,13 @@ def clear_caches() -> None:
     """Empty every cache; plans, programs and expressions that the user holds stay valid."""
     for cache in tuple(_REGISTRY.values()):
         cache.clear()
+
+
+def _renew_locks() -> None:
+    """In the child of a fork: a lock that another thread held would never be released."""
+    for cache in tuple(_REGISTRY.values()):
+        cache._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
