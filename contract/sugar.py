@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import CallError, ShapeError, SubscriptError
+from .._base.errors import CallError, ShapeError, SubscriptError, spoken_for
 from ..backend.door import as_ndarray, is_torch, to_torch
 from .einsum import einsum
 from .tree import ContractionTree
@@ -28,6 +28,9 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     >>> tensordot(np.ones((2, 3, 4)), np.ones((4, 3, 5)), axes=([1, 2], [1, 0])).shape
     (2, 5)
     """
+    a, b = (
+        x if hasattr(x, "shape") else as_ndarray(x, "tensordot", k) for k, x in enumerate((a, b))
+    )
     shapes = [_shape(a), _shape(b)]
     left, right = _paired_axes(axes, len(shapes[0]), len(shapes[1]))
     for i, j in zip(left, right, strict=True):
@@ -41,7 +44,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     for i, j in zip(left, right, strict=True):
         b_labels[j] = a_labels[i]
     output = [x for x in a_labels if x not in b_labels] + [x for x in b_labels if x not in a_labels]
-    result = einsum(a, a_labels, b, b_labels, output)
+    with spoken_for("tensordot"):
+        result = einsum(a, a_labels, b, b_labels, output)
     return np.asarray(result) if isinstance(result, np.generic) else result
 
 
@@ -61,7 +65,8 @@ def transpose(a: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
     perm = tuple(axis + x.ndim if axis < 0 else axis for axis in perm)
     if sorted(perm) != list(range(x.ndim)):
         raise ShapeError(f"transpose: axes {axes} are no permutation of the {x.ndim} axes of a")
-    result = einsum(x, list(range(x.ndim)), list(perm), out=out, casting="same_kind")
+    with spoken_for("transpose"):
+        result = einsum(x, list(range(x.ndim)), list(perm), out=out, casting="same_kind")
     if out is None and x.ndim == 0:
         result = x.view()
     return to_torch(result) if out is None and is_torch(a) else result
@@ -121,7 +126,8 @@ def ncon(
             )
         optimize = list(_path_of(terms, order)) if len(terms) > 1 else "auto"
     arguments = [item for pair in zip(tensors, terms, strict=True) for item in pair]
-    return einsum(*arguments, output, optimize=optimize)
+    with spoken_for("ncon"):
+        return einsum(*arguments, output, optimize=optimize)
 
 
 def _check_sizes(tensors: Sequence[Any], terms: list[tuple[int, ...]]) -> None:

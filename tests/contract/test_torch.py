@@ -51,3 +51,9 @@ def test_lazy_conjugates_and_bfloat16() -> None:
 def test_what_cannot_be_read_in_place_names_the_conversion(make, remedy) -> None:
     with pytest.raises(einloom.ConversionError, match=remedy):
         einloom.einsum("i,i->", make(), np.ones(3))
+
+
+def test_a_lazily_conjugated_out_is_refused() -> None:
+    out = torch.zeros(2, dtype=torch.complex128).conj()
+    with pytest.raises(einloom.ConversionError, match="resolve_conj"):
+        einloom.einsum("i,i->i", np.ones(2), np.ones(2), out=out)

@@ -5,6 +5,9 @@ A message tells three things: the call as the user wrote it, what was got, and t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class EinloomError(Exception):
     """Base of every error that einloom raises on purpose."""
@@ -56,6 +59,18 @@ class ExtensionError(EinloomError, LookupError):
 
 class Unsupported(EinloomError, NotImplementedError):
     """A backend cannot do this; the message names op, dtype, device and the remedy."""
+
+
+@contextmanager
+def spoken_for(call: str, inner: str = "einsum") -> Iterator[None]:
+    """Name the call that the user made, where another function of ours does its work."""
+    try:
+        yield
+    except EinloomError as error:
+        text = str(error)
+        if not text.startswith(inner):
+            raise
+        raise type(error)(call + text.removeprefix(inner)) from None
 
 
 def caret(text: str, position: int, width: int = 1) -> str:

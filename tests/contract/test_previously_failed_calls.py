@@ -1,0 +1,90 @@
+"""Calls that failed once: one test for each, so that it stays mended."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import einloom
+from einloom._base.caches import Cache
+
+
+def test_messages_name_the_call_that_was_made() -> None:
+    for call, run in {
+        "ncon": lambda: einloom.ncon([np.ones((2, 2, 2))], [[1, 1]]),
+        "tensordot": lambda: einloom.tensordot(np.array(["a"]), np.array(["b"]), 0),
+        "transpose": lambda: einloom.transpose(np.ones((2, 3)), out=np.ones(2)),
+    }.items():
+        with pytest.raises(einloom.EinloomError, match=f"^{call}"):
+            run()
+
+
+def test_masked_out_is_refused() -> None:
+    out = np.ma.masked_all((2, 2))
+    with pytest.raises(einloom.DTypeError, match="out must be"):
+        einloom.einsum("ij->ji", np.ones((2, 2)), out=out)
+
+
+@pytest.mark.parametrize("conj", [None, 0])
+def test_conj_without_positions(conj: object) -> None:
+    with pytest.raises(einloom.CallError, match="conj"):
+        einloom.einsum("i->i", np.ones(2), conj=conj)
+
+
+def test_conj_is_read_at_the_call() -> None:
+    """A view of a dict as conj must not be remembered by its identity."""
+    x, positions = np.array([1j]), {"a": 0}
+    conj = positions.values()
+    assert einloom.einsum("i->i", x, conj=conj)[0] == -1j
+    positions.clear()
+    assert einloom.einsum("i->i", x, conj=conj)[0] == 1j
+
+
+def test_wide_sums_of_float32() -> None:
+    ones = np.ones((2**25, 2), np.float32)
+    assert einloom.einsum("ij->j", ones).tolist() == [2.0**25, 2.0**25]
+
+
+def test_dtype_names_of_ml_dtypes() -> None:
+    pytest.importorskip("ml_dtypes", reason="bfloat16 is the lowprec extra")
+    assert einloom.einsum("i,i->", [1.0], [2.0], dtype="bfloat16", casting="unsafe") == 2
+
+
+def test_tensordot_reads_no_string_as_subscripts() -> None:
+    with pytest.raises(einloom.EinloomError, match=r"^tensordot"):
+        einloom.tensordot("ij", np.ones(2), 0)
+
+
+def test_a_cache_is_bounded_by_weight() -> None:
+    cache: Cache[str] = Cache("test weight", 10, weigh=len)
+    for text in ("aaaa", "bbbb", "cccc"):
+        cache.put(text, text)
+    assert cache.get("aaaa") is None
+    assert cache.get("cccc") == "cccc"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_no_lock_survives_a_fork() -> None:
+    """A cache whose lock another thread holds at the fork must work in the child."""
+    cache: Cache[int] = Cache("test fork", 4)
+    held, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with cache._lock:
+            held.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(30)
+    child = os.fork()
+    if child == 0:
+        cache.put("x", 1)
+        os._exit(0 if cache.get("x") == 1 else 1)
+    leave.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
