@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import DTypeError, MemoryLimitError, OptionError, ShapeError
+from .._base.errors import DTypeError, MemoryLimitError, OptionError, ShapeError, spoken_for
 from .._base.memory import available_bytes
 from .._base.numbers import format_bytes, format_seconds
 from ..backend.cpu import cpu
@@ -58,8 +58,12 @@ class Expression:
     def __call__(self, *arrays: Any, out: Any = None, alpha: Any = 1, beta: Any = 0) -> Any:
         if isinstance(out, np.ndarray):
             self._check_out_dtype(out.dtype)
-        if self._fits(arrays):
-            return self.contract(arrays, out, alpha, beta)
+        if out is None and not _given(alpha, 1) and not _given(beta, 0) and self._fits(arrays):
+            return self.contract(arrays)
+        with spoken_for("expression"):
+            return self._checked_call(arrays, out, alpha, beta)
+
+    def _checked_call(self, arrays: tuple[Any, ...], out: Any, alpha: Any, beta: Any) -> Any:
         operands = [_native(as_ndarray(x, "expression", k)) for k, x in enumerate(arrays)]
         self._check(operands)
         result = self.contract(operands, out, alpha, beta)
