@@ -11,7 +11,7 @@ import numpy as np
 from .._base.errors import CallError, ShapeError, SubscriptError, spoken_for
 from ..backend.door import as_ndarray, is_torch, to_torch
 from .einsum import einsum
-from .tree import ContractionTree
+from .tree import ContractionTree, Path
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
@@ -160,7 +160,7 @@ def _legs(terms: list[tuple[int, ...]]) -> tuple[list[int], tuple[int, ...]]:
     return joined, open_
 
 
-def _path_of(terms: list[tuple[int, ...]], order: list[int]) -> ContractionPath:
+def _path_of(terms: list[tuple[int, ...]], order: list[int]) -> Path:
     """Contract the two tensors that share the next label; what stays disconnected goes last."""
     owner: dict[int, list[int]] = {}
     for tensor, term in enumerate(terms):
@@ -191,9 +191,6 @@ def _path_of(terms: list[tuple[int, ...]], order: list[int]) -> ContractionPath:
         if root(tensor) != root(last):
             join(root(last), root(tensor))
     return ContractionTree(len(terms), tuple(steps)).path
-
-
-ContractionPath = tuple[tuple[int, ...], ...]
 
 
 def _paired_axes(axes: Any, a_ndim: int, b_ndim: int) -> tuple[list[int], list[int]]:
