@@ -37,7 +37,7 @@ from .lower import is_view
 from .network import Network
 from .notation import Equation, Group, resolve
 from .plan import Plan
-from .planners import Candidate, Planner, Problem, as_planner, from_path, random_greedy
+from .planners import Candidate, Planner, Problem, as_planner, random_greedy
 
 OBJECTIVES = ("time", "flops", "size")
 MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
@@ -359,4 +359,4 @@ def _is_named(choice: Any) -> bool:
     return isinstance(choice[0], str) and choice[0] != "einsum_path"
 
 
-__all__ = ["compile", "from_path", "plan", "search"]
+__all__ = ["compile", "plan", "search"]
