@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
 
 from .catalogue import Attrs
+from .fusion import ElementwiseFusionPlan
 from .spec import ArraySpec, Shape
 
 Kernel = Callable[..., Any]
 """A bound op: `kernel(*arrays, out=None)` trusts shapes and dtypes; it fills and returns `out`."""
+
+
+class View(NamedTuple):
+    """How an array lies in its buffer, in elements: `offset` is that of its first element."""
+
+    shape: Shape
+    strides: tuple[int, ...]
+    offset: int
+
+
+class BufferInfo(NamedTuple):
+    """Counters of a buffer cache, in buffers and bytes."""
+
+    hits: int
+    misses: int
+    lent_bytes: int
+    kept_bytes: int
+    limit_bytes: int
 
 
 class Backend(Protocol):
@@ -24,9 +44,13 @@ class Backend(Protocol):
     device: str
 
     def bind(
-        self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
+        self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
     ) -> Kernel:
         """A kernel for `op` on arrays of these dtypes and shapes; `Unsupported` if there is none."""
+        ...
+
+    def fuse(self, plan: ElementwiseFusionPlan) -> Kernel | None:
+        """One kernel for a chain of elementwise ops, or None: then the ops run one by one."""
         ...
 
     def engine(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> str:
@@ -38,7 +62,11 @@ class Backend(Protocol):
         ...
 
     def capabilities(self) -> dict[str, frozenset[str]]:
-        """Names of the dtypes that each op takes."""
+        """Names of the dtypes that each op takes; an op without a kernel is not in it."""
+        ...
+
+    def session(self, threads: int | None = None) -> AbstractContextManager[Backend]:
+        """A block in which this backend's kernels use so many threads; None leaves its own setting."""
         ...
 
     def apply(self, op: str, attrs: Attrs, *arrays: Any, out: Any = None) -> Any:
@@ -46,15 +74,23 @@ class Backend(Protocol):
         ...
 
     def empty(self, spec: ArraySpec) -> Any:
-        """An array with undefined contents."""
+        """A row-major array with undefined contents, 64-byte aligned when it is large."""
         ...
 
     def full(self, shape: Shape, value: Any, dtype: Any) -> Any:
-        """An array filled with `value`."""
+        """A row-major array filled with `value`."""
         ...
 
     def assign(self, target: Any, source: Any, alpha: Any = 1, beta: Any = 0) -> Any:
         """target = alpha * source + beta * target, in place; target is not read when beta is 0."""
+        ...
+
+    def view(self, array: Any) -> View:
+        """Shape, strides and offset of an array over its buffer."""
+        ...
+
+    def placement(self, array: Any) -> str:
+        """The device that an array lies on; `ConversionError` for what is no array of a device."""
         ...
 
     def to_device(self, array: Any) -> Any:
@@ -63,4 +99,12 @@ class Backend(Protocol):
 
     def to_host(self, array: Any) -> Any:
         """An array of this device as numpy.ndarray."""
+        ...
+
+    def buffer_info(self) -> BufferInfo:
+        """Counters of the buffer cache."""
+        ...
+
+    def reclaim(self) -> int:
+        """Give the memory of unused buffers back to the system; returns how many bytes."""
         ...

@@ -1,4 +1,7 @@
-"""`python -m benchmarks [NAME ...]`: run suites, print ratios, keep JSON in benchmarks/results."""
+"""`python -m benchmarks [NAME ...] [--quick]`: run suites, print ratios, keep JSON in benchmarks/results.
+
+--quick takes small sizes, times everything once and keeps nothing: it shows that the suites run.
+"""
 
 import os
 import sys
@@ -7,25 +10,35 @@ import sys
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
 
-from .harness import machine, report
+from .machine import machine
+from .report import report
 from .suites import SUITES
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    quick = "--quick" in arguments
+    names = [argument for argument in arguments if argument != "--quick"]
     unknown = [name for name in names if name not in SUITES]
     if unknown:
         print(f"no suite {unknown[0]!r}; there are {', '.join(SUITES)}", file=sys.stderr)
         return 2
     for name in names or SUITES:
-        print(f"== {name}: {SUITES[name].__doc__}")
-        facts = machine()
-        print(f"GEMM {facts['gemm_gflops']:.0f} GFLOP/s, copy {facts['copy_gbytes']:.1f} GB/s")
-        results = []
-        for result in SUITES[name]():
-            print(f"  {result.name}", flush=True)
-            results.append(result)
-        report(name, results, facts)
+        run(name, quick)
     return 0
+
+
+def run(name: str, quick: bool) -> None:
+    print(f"== {name}: {SUITES[name].__doc__}")
+    facts = machine(quick)
+    print(
+        f"{facts['threads']} threads: GEMM {facts['gemm_gflops']:.0f} GFLOP/s, copy "
+        f"{facts['threaded_copy_gbytes']:.1f} GB/s ({facts['copy_gbytes']:.1f} on one thread)"
+    )
+    results = []
+    for result in SUITES[name](quick):
+        print(f"  {result.name}", flush=True)
+        results.append(result)
+    report(name, results, facts, keep=not quick)
 
 
 if __name__ == "__main__":

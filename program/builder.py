@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .._base.errors import ProgramError
 from ..backend.catalogue import infer
+from ..backend.dtypes import reaches
 from ..backend.spec import ArraySpec, Axes, Shape, dtype_name
 from .extension import family_of
 from .ir import Instruction, Program, instruction
@@ -37,12 +39,19 @@ class Builder:
         return slot
 
     def __call__(self, op: str, *operands: int, **attrs: Any) -> int:
-        """Append one op of the catalogue; returns its output slot."""
+        """Append one op of the catalogue that has one output; returns its slot."""
+        outputs = self.several(op, *operands, **attrs)
+        if len(outputs) != 1:
+            raise ProgramError(f"{op} has {len(outputs)} outputs; build.several(...) returns all")
+        return outputs[0]
+
+    def several(self, op: str, *operands: int, **attrs: Any) -> tuple[int, ...]:
+        """Append one op of the catalogue; returns its output slots."""
         frozen = instruction(op, operands, (), attrs)
-        spec = infer(op, frozen.attrs, tuple(self._slots[slot] for slot in operands))
-        output = self._new(spec)
-        self._instructions.append(Instruction(op, frozen.attributes, operands, (output,)))
-        return output
+        specs = infer(op, frozen.attrs, tuple(self._slots[slot] for slot in operands))
+        outputs = tuple(self._new(spec) for spec in specs)
+        self._instructions.append(Instruction(op, frozen.attributes, operands, outputs))
+        return outputs
 
     def extension(self, name: str, *operands: int, **attrs: Any) -> tuple[int, ...]:
         """Append one call of an extension family; returns its output slots."""
@@ -57,7 +66,7 @@ class Builder:
 
     def is_fresh(self, slot: int) -> bool:
         """Whether the slot's memory is the program's own: no view of an input."""
-        made = {ins.outputs[0]: ins for ins in self._instructions if ins.is_view}
+        made = {out: ins for ins in self._instructions if ins.may_view for out in ins.outputs}
         while slot in made:
             slot = made[slot].inputs[0]
         return slot not in self._inputs
@@ -69,9 +78,11 @@ class Builder:
         )
 
     def convert(self, x: int, dtype: np.dtype[np.generic]) -> int:
-        """x in another dtype; x itself if it has it."""
-        same = self.spec(x).dtype == dtype
-        return x if same else self("convert", x, dtype=dtype_name(dtype))
+        """x in another dtype, lossy if need be; x itself if it has it."""
+        given = self.spec(x).dtype
+        if given == dtype:
+            return x
+        return self("convert" if reaches(given, dtype) else "cast", x, dtype=dtype_name(dtype))
 
     def finish(self, *outputs: int) -> Program:
         """The program that returns these slots."""

@@ -76,7 +76,7 @@ class Executable:
             if ins.family is not None:
                 kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs)
             else:
-                kernel = self.backend.bind(ins.op, ins.attrs, inputs, outputs[0])
+                kernel = self.backend.bind(ins.op, ins.attrs, inputs, outputs)
             steps.append(Step(kernel, ins.inputs, ins.outputs, dies))
         return steps
 
@@ -127,7 +127,8 @@ def _writes_output_last(program: Program) -> bool:
         return False
     ins = program.instructions[-1]
     return (
-        not ins.is_view
+        not ins.may_view
+        and len(ins.outputs) == 1
         and ins.family is None
         and ins.op != "constant"
         and ins.outputs == program.outputs

@@ -19,7 +19,7 @@ from ..backend.catalogue import CATALOGUE, Attrs
 from ..backend.spec import ArraySpec
 
 FORMAT = "einloom.program"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,17 @@ class Instruction:
 
     @property
     def is_view(self) -> bool:
-        return self.family is None and self.op in CATALOGUE and CATALOGUE[self.op].is_view
+        return self._view == "always"
+
+    @property
+    def may_view(self) -> bool:
+        """Whether an output may share memory with the first input."""
+        return self._view != "never"
+
+    @property
+    def _view(self) -> str:
+        row = CATALOGUE.get(self.op)
+        return "never" if row is None else row.view
 
     def __str__(self) -> str:
         left = ", ".join(f"%{slot}" for slot in self.outputs)

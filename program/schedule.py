@@ -25,13 +25,13 @@ class Schedule:
 
 def schedule(program: Program, backend: Backend) -> Schedule:
     """Last uses and peak of `program` on `backend`."""
-    owner = _owners(program)
-    last = _last_uses(program, owner)
+    last = _last_uses(program)
     dies: list[list[int]] = [[] for _ in program.instructions]
     inputs = set(program.inputs)
     for slot, index in last.items():
         if index < len(dies):
             dies[index].append(slot)
+    always_views = {slot for ins in program.instructions if ins.is_view for slot in ins.outputs}
     alive = sum(program.slots[slot].nbytes for slot in program.inputs)
     held = peak = certain = alive
     where = -1
@@ -47,31 +47,28 @@ def schedule(program: Program, backend: Backend) -> Schedule:
         alive -= sum(
             program.slots[slot].nbytes
             for slot in dies[index]
-            if owner[slot] == slot and slot not in inputs
+            if slot not in always_views and slot not in inputs
         )
     return Schedule(tuple(tuple(sorted(slots)) for slots in dies), peak, certain - held, where)
 
 
-def _owners(program: Program) -> list[int]:
-    """The slot whose memory each slot lives in: itself, or for a view its operand's owner."""
-    owner = list(range(len(program.slots)))
-    for ins in program.instructions:
-        if ins.is_view:
-            owner[ins.outputs[0]] = owner[ins.inputs[0]]
-    return owner
-
-
-def _last_uses(program: Program, owner: list[int]) -> dict[int, int]:
-    """Index of the last instruction that needs each slot; the end of the program for outputs."""
+def _last_uses(program: Program) -> dict[int, int]:
+    """Index of the last instruction that needs each slot's memory; the end of the program for outputs."""
     end = len(program.instructions)
     last: dict[int, int] = {}
+    shown = list(range(len(program.slots)))  # whose memory a slot shows: its own, for all we know
+    shows: list[tuple[int, int]] = []
     for index, ins in enumerate(program.instructions):
         for slot in ins.inputs + ins.outputs:
             last[slot] = index
+        if ins.may_view:
+            for slot in ins.outputs:
+                shows.append((slot, shown[ins.inputs[0]]))
+                if ins.is_view:
+                    shown[slot] = shown[ins.inputs[0]]
     for slot in program.outputs:
         last[slot] = end
-    for slot in range(len(owner) - 1, -1, -1):  # a view keeps what it shows alive
-        root = owner[slot]
+    for slot, root in reversed(shows):  # a view keeps what it shows alive, or may show
         if slot in last:
             last[root] = max(last.get(root, -1), last[slot])
     return last

@@ -38,12 +38,13 @@ def program_to_json(program: Program) -> str:
 def program_from_json(text: str) -> Program:
     """The verified program of a JSON document."""
     data = read_document(text, FORMAT, VERSION)
+    rename = _RENAMED if data["version"] == 1 else {}
     try:
         program = Program(
             tuple(ArraySpec(dtype_from_name(name), tuple(shape)) for name, shape in data["slots"]),
             tuple(
                 instruction(
-                    _name(entry["op"]),
+                    rename.get(_name(entry["op"]), entry["op"]),
                     tuple(entry["inputs"]),
                     tuple(entry["outputs"]),
                     {name: freeze(_decode(value)) for name, value in entry["attributes"].items()},
@@ -75,6 +76,9 @@ def read_document(text: str, format: str, version: int) -> dict[str, Any]:
             f"to version {version}: upgrade einloom"
         )
     return data
+
+
+_RENAMED = {"convert": "cast"}  # version 1 had one op for both; where nothing is lost they agree
 
 
 def _encode(value: Any) -> Any:

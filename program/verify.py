@@ -82,7 +82,7 @@ def _agrees_with_inference(program: Program) -> Iterator[Complaint]:
 def _inferred(ins: Instruction, inputs: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
     if ins.family is not None:
         return tuple(family_of(ins.family).infer(ins.attrs, inputs))
-    return (infer(ins.op, ins.attrs, inputs),)
+    return infer(ins.op, ins.attrs, inputs)
 
 
 def _uses(program: Program) -> Iterator[tuple[str, tuple[int, ...]]]:

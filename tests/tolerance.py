@@ -22,6 +22,36 @@ def eps(dtype: DTypeLike) -> float:
     return float(ml_dtypes.finfo(dtype).eps)
 
 
+def smallest(dtype: DTypeLike) -> float:
+    """The smallest normal number: below it, spacings are those of it."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "fc":
+        return np.finfo(dtype).smallest_normal
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).smallest_normal)
+
+
+SPACINGS: dict[str, dict[str, float]] = {  # of one function, by what it is and its dtype
+    "arithmetic": {"complex64": 4, "complex128": 4, "clongdouble": 4},
+    "function": {
+        "float16": 1,  # computed wider and rounded once
+        "bfloat16": 1,
+        **dict.fromkeys(("float32", "float64", "longdouble"), 4),
+        **dict.fromkeys(("complex64", "complex128", "clongdouble"), 16),
+    },
+    # exp multiplies the error of y log x
+    "complex power": dict.fromkeys(("complex64", "complex128", "clongdouble"), 128),
+}
+
+
+def function_tolerance(kind: str, dtype: DTypeLike) -> float:
+    """Bound for |computed - nearest|, in units of |exact|."""
+    dtype = np.dtype(dtype)
+    name = {"g": "longdouble", "G": "clongdouble"}.get(dtype.char, dtype.name)
+    return SPACINGS[kind][name] * eps(dtype)
+
+
 def tolerance(
     dtype: DTypeLike, terms: int, factors: int, accumulate: DTypeLike | None = None
 ) -> float:

@@ -3,93 +3,202 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from ..._base.errors import Unsupported
-from ..catalogue import CATALOGUE, Attrs, dot_dims, infer
-from ..protocol import Kernel
-from ..spec import ArraySpec, Shape, dtype_name
+from ..._base.errors import CallError, ConversionError, OptionError, Unsupported
+from ..._base.options import get_options, num_threads, options
+from ..catalogue import CATALOGUE, Attrs, OpRow, dot_dims, infer
+from ..dtypes import NAMES
+from ..fusion import ElementwiseFusionPlan
+from ..protocol import BufferInfo, Kernel, View
+from ..spec import ArraySpec, Shape, compute_dtype, dtype_from_name, dtype_name
 from . import structure
-from .contraction import bind_dot_general, dot_engine, dot_scratch_bytes
-from .sum_product import BLOCK, bind_sum_product
+from .buffers import BUFFERS, empty
+from .cast import bind_cast, evaluate_cast
+from .contraction import (
+    bind_dot_general,
+    bind_matmul,
+    bind_sum_product,
+    dot_engine,
+    dot_scratch_bytes,
+    matmul_attrs,
+)
+from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
+from .fused import bind_fused
+from .reduce import bind_argument, bind_reduce
+from .sum_product import BLOCK as PRODUCT_BLOCK
 
 BINDERS: dict[str, structure.Binder] = {
+    **{op: bind_elementwise(evaluate) for op, evaluate in EVALUATE.items()},
+    "identity": structure.bind_identity,
+    "conj": structure.bind_conj,
+    "reshape": structure.bind_reshape,
     "transpose": structure.bind_transpose,
+    "broadcast_in_dim": structure.bind_broadcast_in_dim,
+    "slice": structure.bind_slice,
+    "reverse": structure.bind_reverse,
+    "pad": structure.bind_pad,
+    "concatenate": structure.bind_concatenate,
+    "split": structure.bind_split,
     "squeeze": structure.bind_squeeze,
     "expand_dims": structure.bind_expand_dims,
-    "broadcast_in_dim": structure.bind_broadcast_in_dim,
     "extract_diagonal": structure.bind_extract_diagonal,
     "embed_diagonal": structure.bind_embed_diagonal,
-    "convert": structure.bind_convert,
+    "tril": structure.bind_triangle(upper=False),
+    "triu": structure.bind_triangle(upper=True),
+    "convert": bind_cast,
+    "cast": bind_cast,
     "copy": structure.bind_copy,
-    "conj": structure.bind_conj,
-    "multiply": structure.bind_ufunc(np.multiply),
-    "add": structure.bind_ufunc(np.add),
-    "reduce_sum": structure.bind_reduce_sum,
+    "contiguous": structure.bind_contiguous,
+    **{
+        op: bind_reduce(op)
+        for op in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean")
+    },
+    "argmax": bind_argument(np.argmax),
+    "argmin": bind_argument(np.argmin),
     "dot_general": bind_dot_general,
+    "matmul": bind_matmul,
     "sum_product": bind_sum_product,
     "constant": structure.bind_constant,
 }
-ARITHMETIC = frozenset({"multiply", "add", "reduce_sum", "dot_general", "sum_product"})
+WITHOUT: dict[str, frozenset[str]] = {  # dtypes that a row allows, but no kernel of the CPU takes
+    **{
+        op: frozenset(("object",))
+        for op in (
+            "remainder", "reciprocal", "sign", "real", "imag", "sqrt", "floor", "ceil", "trunc",
+            "round", "round_half_away",
+        )
+    },
+    "erf": frozenset(("longdouble",)),
+}  # fmt: skip
+MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+MOVES = frozenset(("identity", "select", "conj"))  # elementwise, but no arithmetic
 
 
 class CpuBackend:
-    """Arrays are numpy.ndarray of any strides and native byte order."""
+    """Arrays are numpy.ndarray of any strides and native byte order.
+
+    `threads` is this instance's own number; None means that of the options in force.
+    """
 
     name = "cpu"
     device = "cpu"
 
+    def __init__(self, threads: int | None = None) -> None:
+        if threads is not None and (type(threads) is not int or threads < 1):
+            raise OptionError(f"cpu(threads={threads!r}): give a positive integer, or None")
+        self.threads = threads
+
     def bind(
-        self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
+        self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
     ) -> Kernel:
         binder = BINDERS.get(op)
         if binder is None:
             raise Unsupported(
                 f"op {op!r} has no kernel on the CPU; those that have: {', '.join(BINDERS)}"
             )
-        if op in ARITHMETIC and not structure.sums_exactly(output.dtype):
+        row = CATALOGUE[op]
+        for spec in inputs:
+            self._check_dtype(row, spec)
+        if any(len(spec.shape) > MOST_AXES for spec in outputs):
             raise Unsupported(
-                f"op {op!r} on the CPU does not take {dtype_name(output.dtype)}; convert the operands "
-                f"first (float16 and bfloat16: to float32)"
+                f"op {op!r} on the CPU: the result has {len(outputs[0].shape)} axes, NumPy's arrays "
+                f"have at most {MOST_AXES}; reshape neighbouring axes into one first"
             )
-        if op in ARITHMETIC and not all(spec.dtype.isnative for spec in inputs):
+        return self._own(binder(attrs, inputs, outputs[0]))
+
+    def _check_dtype(self, row: OpRow, spec: ArraySpec) -> None:
+        name = dtype_name(spec.dtype)
+        if name in WITHOUT.get(row.name, ()):
             raise Unsupported(
-                f"op {op!r} on the CPU does not take {inputs[0].dtype.str} (foreign byte order); "
+                f"op {row.name!r} on the CPU does not take {name}; convert the operands first "
+                f"(float16 and bfloat16: to float32)"
+            )
+        moves = row.group == "structural" or row.name in MOVES
+        if not moves and not spec.dtype.isnative:
+            raise Unsupported(
+                f"op {row.name!r} on the CPU does not take {spec.dtype.str} (foreign byte order); "
                 f'convert the operands first: x.astype(x.dtype.newbyteorder("="))'
             )
-        return binder(attrs, inputs, output)
+
+    def fuse(self, plan: ElementwiseFusionPlan) -> Kernel | None:
+        values = plan.values()
+        for step in plan.steps:
+            for operand in step.operands:
+                self._check_dtype(CATALOGUE[step.op], values[operand])
+        kernel = bind_fused(plan)
+        return None if kernel is None else self._own(kernel)
+
+    def _own(self, kernel: Kernel) -> Kernel:
+        """A kernel that runs on as many threads as this instance says."""
+        if self.threads is None:
+            return kernel
+
+        def run(*arrays: Any, **keywords: Any) -> Any:
+            with options(threads=self.threads):
+                return kernel(*arrays, **keywords)
+
+        return run
+
+    @contextmanager
+    def session(self, threads: int | None = None) -> Iterator[CpuBackend]:
+        with options(**({} if threads is None else {"threads": threads})):
+            yield self if threads is None else CpuBackend(threads)
 
     def engine(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> str:
-        if op == "dot_general":
+        if op in ("dot_general", "matmul"):
+            attrs = attrs or matmul_attrs(inputs)
             return dot_engine(dot_dims(attrs, inputs[0].shape, inputs[1].shape), inputs[0].dtype)
         return "view" if CATALOGUE[op].is_view else op
 
     def scratch_bytes(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
-        if op == "dot_general":
-            return dot_scratch_bytes(attrs, inputs)
+        if op in ("dot_general", "matmul"):
+            return dot_scratch_bytes(attrs or matmul_attrs(inputs), inputs)
         if op == "sum_product":  # two products of a block, and operands packed for their blocks
             shapes = (x.shape for x in inputs)
             sizes = dict(
                 zip(chain.from_iterable(attrs["terms"]), chain.from_iterable(shapes), strict=True)
             )
-            block = min(BLOCK, math.prod(sizes.values()))
+            block = min(PRODUCT_BLOCK, math.prod(sizes.values()))
             return 2 * block * inputs[0].dtype.itemsize + sum(x.nbytes for x in inputs)
+        if (op in EVALUATE or op in ("convert", "cast")) and _needs_temporaries(op, attrs, inputs):
+            # small arrays are one block each, large ones are cut, for every thread
+            most = max(BLOCK * (self.threads or num_threads()), get_options().small)
+            size = int(min(inputs[-1].size, most))
+            return TEMPORARIES * size * max(16, inputs[-1].dtype.itemsize)
         return 0
 
     def capabilities(self) -> dict[str, frozenset[str]]:
-        return {op: frozenset(_dtypes(op)) for op in BINDERS}
+        return {
+            op: frozenset(
+                name
+                for kind in sorted(CATALOGUE[op].dtypes)
+                for name in NAMES.get(kind, ())
+                if name not in WITHOUT.get(op, ())
+            )
+            for op in BINDERS
+        }
 
     def apply(self, op: str, attrs: Attrs, *arrays: Any, out: Any = None) -> Any:
+        for position, x in enumerate(arrays):
+            if not isinstance(x, (np.ndarray, np.generic)):
+                raise ConversionError(f"{op}: operand {position} is {_no_array(x)}")
         inputs = tuple(ArraySpec(x.dtype, x.shape) for x in arrays)
-        kernel = self.bind(op, attrs, inputs, infer(op, attrs, inputs))
-        return kernel(*arrays) if out is None else kernel(*arrays, out=out)
+        outputs = infer(op, attrs, inputs)
+        kernel = self.bind(op, attrs, inputs, outputs)
+        if out is None:
+            return kernel(*arrays)
+        _check_out(op, outputs, arrays, out)
+        return kernel(*arrays, out=out)
 
     def empty(self, spec: ArraySpec) -> Any:
-        return np.empty(spec.shape, spec.dtype)
+        return empty(spec.shape, spec.dtype)
 
     def full(self, shape: Shape, value: Any, dtype: Any) -> Any:
         return np.full(shape, value, dtype)
@@ -104,24 +213,91 @@ class CpuBackend:
         np.copyto(target, source, casting="unsafe")
         return target
 
+    def view(self, array: Any) -> View:
+        base = array
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        start = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+        size = max(1, array.itemsize)
+        return View(array.shape, tuple(n // size for n in array.strides), start // size)
+
+    def placement(self, array: Any) -> str:
+        if isinstance(array, np.ndarray):
+            return self.device
+        raise ConversionError(f"placement: the argument is {_no_array(array)}")
+
     def to_device(self, array: Any) -> Any:
         return np.asarray(array)
 
     def to_host(self, array: Any) -> Any:
         return array
 
+    def buffer_info(self) -> BufferInfo:
+        return BUFFERS.info()
+
+    def reclaim(self) -> int:
+        return BUFFERS.clear()
+
+    def __repr__(self) -> str:
+        return f"cpu({'' if self.threads is None else f'threads={self.threads}'})"
+
+
+def _needs_temporaries(op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> bool:
+    if op in ("convert", "cast"):
+        return evaluate_cast(inputs[0].dtype, dtype_from_name(attrs["dtype"]))[1]
+    return EVALUATE[op] not in ONE_STEP or any(compute_dtype(x.dtype) != x.dtype for x in inputs)
+
 
 @cache
-def cpu() -> CpuBackend:
-    """The CPU backend."""
+def _default() -> CpuBackend:
     return CpuBackend()
 
 
-def _dtypes(op: str) -> list[str]:
-    names = ["bool", "longdouble", "clongdouble", "object", "complex64", "complex128"]
-    names += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-    names += ["float32", "float64"]
-    return names if op in ARITHMETIC else [*names, "float16", "bfloat16"]
+def cpu(threads: int | None = None) -> CpuBackend:
+    """The CPU backend; with `threads`, an instance with its own number of them.
+
+    >>> import numpy as np
+    >>> cpu(threads=2).apply("add", {}, np.arange(3.0), np.ones(3))
+    array([1., 2., 3.])
+    """
+    return _default() if threads is None else CpuBackend(threads)
+
+
+def _check_out(op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...], out: Any) -> None:
+    """`out` has the dtype and shape of the output, can be written, and overlaps no operand.
+
+    One exception: an elementwise op may write over an operand that lies exactly where `out` lies.
+    """
+    row = CATALOGUE[op]
+    if row.is_view:
+        raise CallError(f"{op}(out=...): the result is a view of the operand; use copy for a copy")
+    if not isinstance(out, np.ndarray):
+        raise CallError(f"{op}(out=...): out is {_no_array(out)}")
+    got = ArraySpec(out.dtype, out.shape)
+    if got != outputs[0]:
+        raise CallError(f"{op}(out=...): out is {got}, the result is {outputs[0]}")
+    if not out.flags.writeable:
+        raise CallError(f"{op}(out=...): out cannot be written to; pass a writeable array")
+    for position, x in enumerate(arrays):
+        if not np.may_share_memory(out, x):
+            continue
+        in_place = row.group == "elementwise" and x.dtype == out.dtype
+        if in_place and _same_place(out, x):
+            continue
+        if np.shares_memory(out, x):
+            raise CallError(
+                f"{op}(out=...): out overlaps operand {position}; pass other memory, or a copy of "
+                f"the operand"
+            )
+
+
+def _no_array(x: Any) -> str:
+    return f"a {type(x).__module__}.{type(x).__qualname__}; pass a numpy.ndarray"
+
+
+def _same_place(x: Any, y: Any) -> bool:
+    where = (x.__array_interface__["data"][0], x.shape, x.strides)
+    return bool(where == (y.__array_interface__["data"][0], y.shape, y.strides))
 
 
 def _assign_in_place(target: Any, source: Any, alpha: Any, beta: Any) -> Any:

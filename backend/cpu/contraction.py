@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 
 from ..._base.options import get_options
-from ..catalogue import Attrs, DotDims, dot_dims
+from ..catalogue import Attrs, DotDims, dot_dims, infer
 from ..protocol import Kernel
-from ..spec import ArraySpec, Axes
-from . import loops
+from ..spec import ArraySpec, Axes, compute_dtype
+from . import loops, sum_product
+from .blas import ONE_BLAS_THREAD
+from .buffers import LARGE, empty
+from .cast import bind_cast
 from .move import move, packed
+from .threads import parallel_for
 
 Engine = Literal["zeros", "multiply", "gemm", "batched gemm", "matmul", "loops"]
 BLAS = frozenset("fdFD")
 ROW = 16  # columns of a matrix from which a compiled loop over them beats numpy.matmul
+SHARED = 1 << 21  # multiplications per matrix below which BLAS gains nothing from its own threads
+WIDE_BATCH = 7  # matrices of the leading batch axis, at least one more, to share them out
 TINY = 512  # multiplications per matrix below which a BLAS call costs more than its work
 
 
@@ -51,6 +58,8 @@ def dot_engine(dims: DotDims, dtype: np.dtype[np.generic]) -> Engine:
 
 def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general` of these shapes."""
+    if compute_dtype(output.dtype) != output.dtype:
+        return _bind_through_float32(bind_dot_general, attrs, inputs, output)
     lhs, rhs = inputs
     dims = dot_dims(attrs, lhs.shape, rhs.shape)
     engine = dot_engine(dims, output.dtype)
@@ -65,9 +74,55 @@ def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArrayS
     return _bind_batched(dims, inputs, output)
 
 
+def matmul_attrs(inputs: tuple[ArraySpec, ...]) -> Attrs:
+    """The attributes of the `dot_general` that a `matmul` is."""
+    ndim = len(inputs[0].shape)
+    batch = tuple(range(ndim - 2))
+    return {"contracting": ((ndim - 1,), (ndim - 2,)), "batch": (batch, batch)}
+
+
+def bind_matmul(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    """A `matmul` is a `dot_general` of the last two axes."""
+    return bind_dot_general(matmul_attrs(inputs), inputs, output)
+
+
+def bind_sum_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    """A kernel for `sum_product`; half precisions are multiplied and added in float32."""
+    if compute_dtype(output.dtype) != output.dtype:
+        return _bind_through_float32(sum_product.bind_blocks, attrs, inputs, output)
+    blocks = sum_product.bind_blocks(attrs, inputs, output)
+
+    def run(*operands: Any, out: Any = None) -> Any:
+        with np.errstate(all="ignore"):
+            return blocks(*operands, out=out)
+
+    return run
+
+
+def _bind_through_float32(
+    binder: Callable[..., Kernel], attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
+) -> Kernel:
+    """There is no BLAS for half precisions: convert, compute, round once."""
+    wide = tuple(ArraySpec(compute_dtype(spec.dtype), spec.shape) for spec in inputs)
+    result = ArraySpec(compute_dtype(output.dtype), output.shape)
+    widen = [bind_cast({}, (x,), y) for x, y in zip(inputs, wide, strict=True)]
+    kernel, narrow = binder(attrs, wide, result), bind_cast({}, (result,), output)
+
+    def run(*operands: Any, out: Any = None) -> Any:
+        product = kernel(*(cast(x) for cast, x in zip(widen, operands, strict=True)))
+        return narrow(product, out=out)
+
+    return run
+
+
 def dot_scratch_bytes(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
     """Upper bound of packed copies: both operands where BLAS needs matrices, tables for loops."""
     lhs, rhs = inputs
+    wide = compute_dtype(lhs.dtype)
+    if wide != lhs.dtype:  # operands and result in float32, and what that product needs
+        inputs = (ArraySpec(wide, lhs.shape), ArraySpec(wide, rhs.shape))
+        result = infer("dot_general", attrs, inputs)[0]
+        return sum(x.nbytes for x in (*inputs, result)) + dot_scratch_bytes(attrs, inputs)
     dims = dot_dims(attrs, lhs.shape, rhs.shape)
     engine = dot_engine(dims, lhs.dtype)
     if engine in ("zeros", "multiply"):
@@ -102,8 +157,9 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
         left = lhs.transpose(lhs_perm).reshape(lhs_view)
         right = rhs.transpose(rhs_perm).reshape(rhs_view)
         if out is None:
-            out = np.empty(output.shape, output.dtype)  # always an array, row-major; never a scalar
-        return np.multiply(left, right, out=out)
+            out = empty(output.shape, output.dtype)  # always an array, row-major; never a scalar
+        with np.errstate(all="ignore"):
+            return np.multiply(left, right, out=out)
 
     return run
 
@@ -115,7 +171,7 @@ def _bind_gemm(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
 
         def run_plain(lhs: Any, rhs: Any, out: Any = None) -> Any:
             if out is None:
-                return np.dot(lhs, rhs)
+                return _dot(lhs, rhs, output)
             return _matmul(lhs, rhs, out)
 
         return run_plain
@@ -125,13 +181,21 @@ def _bind_gemm(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
         left = packed(lhs.transpose(lhs_perm), lhs_matrix)
         right = packed(rhs.transpose(rhs_perm), rhs_matrix)
         # np.dot, not matmul: it packs what BLAS cannot read, where matmul falls back to slow loops
-        product = np.dot(left, right).reshape(shape)
+        product = _dot(left, right, output).reshape(shape)
         if out is None:
             return product
         np.copyto(out, product)
         return out
 
     return run
+
+
+def _dot(left: Any, right: Any, output: ArraySpec) -> Any:
+    """np.dot of two matrices, into lent memory where the product is large."""
+    if output.nbytes < LARGE:
+        return np.dot(left, right)
+    shape = (left.shape[0], right.shape[1])
+    return np.dot(left, right, out=empty(shape, output.dtype))
 
 
 def _bind_batched(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
@@ -140,11 +204,22 @@ def _bind_batched(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     batch = tuple(inputs[0].shape[axis] for axis in dims.lhs_batch)
     lhs_matrices, rhs_matrices = (*batch, dims.m, dims.k), (*batch, dims.k, dims.n)
     shape = output.shape
+    per_matrix = dims.m * dims.n * dims.k
+    shared = (
+        output.dtype.char in BLAS
+        and dims.batch * per_matrix >= max(1, get_options().small)
+        and per_matrix < SHARED
+        and batch[:1] > (WIDE_BATCH,)
+    )
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         left = _blas_ready(packed(lhs.transpose(lhs_perm), lhs_matrices))
         right = _blas_ready(packed(rhs.transpose(rhs_perm), rhs_matrices))
-        product = np.matmul(left, right).reshape(shape)
+        if shared:
+            product = _matmul_shared(left, right, output.dtype).reshape(shape)
+        else:
+            with np.errstate(all="ignore"):
+                product = np.matmul(left, right).reshape(shape)
         if out is None:
             return product
         np.copyto(out, product)
@@ -153,12 +228,26 @@ def _bind_batched(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     return run
 
 
+def _matmul_shared(left: Any, right: Any, dtype: np.dtype[np.generic]) -> Any:
+    """Matrices of a batch shared among our threads, BLAS on one thread for each."""
+    product = empty((*left.shape[:-1], right.shape[-1]), dtype)
+
+    def piece(start: int, stop: int) -> None:
+        with np.errstate(all="ignore"):
+            np.matmul(left[start:stop], right[start:stop], out=product[start:stop])
+
+    with ONE_BLAS_THREAD:
+        parallel_for(piece, len(product))
+    return product
+
+
 def _plain(perm: Axes, spec: ArraySpec, matrix: tuple[int, int]) -> bool:
     return perm == tuple(range(len(perm))) and spec.shape == matrix
 
 
 def _matmul(lhs: Any, rhs: Any, out: Any) -> Any:
-    return np.matmul(_blas_ready(lhs), _blas_ready(rhs), out=out)
+    with np.errstate(all="ignore"):
+        return np.matmul(_blas_ready(lhs), _blas_ready(rhs), out=out)
 
 
 def _blas_ready(x: Any) -> Any:
@@ -169,4 +258,4 @@ def _blas_ready(x: Any) -> Any:
         rows == size and (n == 1 or columns >= m * size)
     ):
         return x
-    return move(np.empty(x.shape, x.dtype), x)
+    return move(empty(x.shape, x.dtype), x)

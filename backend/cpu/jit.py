@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..._base.caches import Cache
 from ..._base.log import log
 from ..._base.options import cache_dir
 
@@ -23,8 +24,8 @@ _LOCK = threading.Lock()
 class Kernel:
     """A function compiled by numba at its first call; it releases the GIL."""
 
-    def __init__(self, function: Callable[..., None]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., None], source: str = "") -> None:
+        self.function, self.source = function, source
         self._dispatcher: Callable[..., None] | None = None
         self.__doc__, self.__name__ = function.__doc__, function.__name__
 
@@ -48,22 +49,73 @@ def kernel(function: Callable[..., None]) -> Kernel:
     return Kernel(function)
 
 
+_GENERATED: Cache[Kernel] = Cache("generated kernels", 512)
+
+
+def generated(source: str) -> Kernel:
+    """The kernel `fused` that this text defines, kept as a file of the user's cache folder.
+
+    The text at hand is what gets compiled: the file is there to be read, by people and by tracebacks,
+    and is written anew wherever it differs.
+    """
+    return _GENERATED.get(source) or _GENERATED.put(source, Kernel(_defined(source), source))
+
+
+def _defined(source: str) -> Callable[..., None]:
+    import hashlib
+
+    name = f"fused_{hashlib.sha256(source.encode()).hexdigest()[:20]}"
+    file = cache_dir() / "generated" / f"{name}.py"
+    try:
+        _private_folder("generated")
+        _write_atomically(file, source)
+    except OSError as error:
+        log.warning("generated kernels are not kept on disk: %s", error)
+    names: dict[str, Any] = {"__name__": __name__}  # a module that exists: numba looks it up
+    exec(compile(source, os.fspath(file), "exec"), names)
+    function: Callable[..., None] = names["fused"]
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _write_atomically(file: Path, text: str) -> None:
+    try:
+        if file.read_text(encoding="utf-8") == text:
+            return
+    except (OSError, UnicodeDecodeError):
+        pass
+    draft = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
+    draft.write_text(text, encoding="utf-8")
+    os.replace(draft, file)
+
+
 def _dispatcher(function: Callable[..., None]) -> Callable[..., None]:
     import numba
 
+    from .kernels.vectors import intrinsics
+
+    names = function.__globals__
+    for name, value in _once(intrinsics).items():  # a kernel's file declares those that it uses
+        if name in function.__code__.co_names and names.get(name) is None:
+            names[name] = value
     # contract: a*b+c may become one fused operation; no other liberty with rounding is taken
     dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
     try:
-        _private_folder()
+        _private_folder("kernels")
         dispatcher._cache = _disk_cache()(function)
     except (OSError, RuntimeError) as error:
         log.warning("compiled kernels are not kept on disk: %s", error)
     return dispatcher
 
 
-def _private_folder() -> None:
-    """Make the folder of kernels; refuse one that others can write, since code is loaded from it."""
-    for folder in (cache_dir(), cache_dir() / "kernels"):  # mkdir gives its mode to no parent
+@cache
+def _once(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    return make()
+
+
+def _private_folder(name: str) -> None:
+    """Make a folder of kernels; refuse one that others can write, since code is loaded from it."""
+    for folder in (cache_dir(), cache_dir() / name):  # mkdir gives its mode to no parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
         if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
@@ -88,7 +140,7 @@ def _disk_cache() -> type[Any]:
         def get_source_stamp(self) -> str:
             return source_stamp()
 
-        def get_disambiguator(self) -> str:
+        def get_disambiguator(self) -> str:  # the name of a generated kernel is that of its text
             return source_stamp()[:12]
 
         @classmethod

@@ -14,6 +14,7 @@ import numpy as np
 from ..catalogue import DotDims
 from ..protocol import Kernel
 from ..spec import ArraySpec
+from .buffers import empty
 from .kernels.loops import contract_tiles
 from .strided import Axis, axis_table, element_strides, flat, merge_axes, offsets
 from .threads import parallel_for
@@ -31,7 +32,7 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
         target = (
             out
             if out is not None and out.flags.c_contiguous and out.flags.aligned
-            else np.empty(output.shape, output.dtype)
+            else empty(output.shape, output.dtype)
         )
         lhs, rhs = _readable(lhs), _readable(rhs)
         (left, left_origin), (right, right_origin) = flat(lhs), flat(rhs)

@@ -1,8 +1,12 @@
-"""Structural ops, conversions and sums on NumPy arrays; views where the catalogue says so."""
+"""Structural ops: views where the catalogue says so, else one pass of the move kernel.
+
+No op here needs memory beyond its output.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from operator import methodcaller
 from typing import Any
 
@@ -10,8 +14,10 @@ import numpy as np
 
 from ..catalogue import Attrs
 from ..protocol import Kernel
-from ..spec import ArraySpec, Axes, is_lowprec
-from .move import move
+from ..spec import ArraySpec
+from .buffers import empty
+from .elementwise import EVALUATE, bind_elementwise
+from .move import move, packed
 
 Binder = Callable[[Attrs, tuple[ArraySpec, ...], ArraySpec], Kernel]
 
@@ -78,71 +84,28 @@ def bind_embed_diagonal(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: Arr
     )
 
     def run(x: Any, out: Any = None) -> Any:
-        if out is None:
-            out = np.zeros(output.shape, output.dtype)
-        else:
-            out[...] = np.zeros((), output.dtype)
+        out = _filled(output, out, 0)
         diagonal(out)[...] = x
         return out
 
     return run
 
 
-def bind_convert(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    dtype = output.dtype
-
-    def run(x: Any, out: Any = None) -> Any:
-        if out is None:
-            return x.astype(dtype, order="C")
-        np.copyto(out, x, casting="unsafe")
-        return out
-
-    def narrow(x: Any, out: Any = None) -> Any:
-        with np.errstate(over="ignore"):  # what is too large becomes inf silently, as in np.einsum
-            return run(x, out)
-
-    return narrow if dtype.kind in "fc" and dtype.itemsize < inputs[0].dtype.itemsize else run
-
-
 def bind_copy(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     def run(x: Any, out: Any = None) -> Any:
-        return move(np.empty(output.shape, output.dtype) if out is None else out, x)
+        return move(empty(output.shape, output.dtype) if out is None else out, x)
 
     return run
 
 
-def bind_reduce_sum(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    axes, dtype = attrs["axes"], output.dtype
-    last = len(inputs[0].shape) - 1
-    if dtype.char in "fF" and axes and last not in axes:
-        return _bind_wide_sum(axes, dtype)
-
-    def run(x: Any, out: Any = None) -> Any:
-        if out is None:
-            # a bool sum in dtype bool is a logical or; asanyarray keeps 0-d results arrays
-            return np.asarray(np.add.reduce(x, axis=axes, dtype=dtype), dtype)
-        np.add.reduce(x, axis=axes, dtype=dtype, out=out)
-        return out
-
-    return run
-
-
-def _bind_wide_sum(axes: Axes, dtype: np.dtype[np.generic]) -> Kernel:
-    """NumPy sums pairwise along the last axis only; along others it adds one after the other."""
-    wide = np.result_type(dtype, np.float64)
-
-    def run(x: Any, out: Any = None) -> Any:
-        total = np.add.reduce(x, axis=axes, dtype=wide)
-        if out is None:
-            return np.asarray(total).astype(dtype)
-        np.copyto(out, total, casting="same_kind")
-        return out
-
-    return run
+def bind_conj(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    if output.dtype.kind in "cO":
+        return bind_elementwise(EVALUATE["conj"])(attrs, inputs, output)
+    return bind_copy(attrs, inputs, output)
 
 
 def bind_constant(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    value = np.array(attrs["value"]).astype(output.dtype)
+    value = _scalar(attrs["value"], output.dtype)
     value.flags.writeable = False
 
     def run() -> Any:
@@ -151,26 +114,139 @@ def bind_constant(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
     return run
 
 
-def bind_ufunc(ufunc: Any) -> Binder:
-    """Bind an elementwise op to a NumPy ufunc of the same operands."""
+def bind_identity(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    return methodcaller("view")
+
+
+def bind_reshape(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    shape = output.shape
+
+    def run(x: Any, out: Any = None) -> Any:
+        if out is None:
+            return packed(x, shape)
+        move(out, packed(x, shape))
+        return out
+
+    return run
+
+
+def bind_contiguous(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    copy = bind_copy(attrs, inputs, output)
+
+    def run(x: Any, out: Any = None) -> Any:
+        return x if out is None and x.flags.c_contiguous else copy(x, out)
+
+    return run
+
+
+def bind_slice(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    bounds = zip(attrs["starts"], attrs["stops"], attrs["steps"], strict=True)
+    return _bind_index(*(slice(*bound) for bound in bounds))
+
+
+def bind_reverse(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    axes = range(len(output.shape))
+    return _bind_index(*(slice(None, None, -1 if axis in attrs["axes"] else 1) for axis in axes))
+
+
+def bind_split(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    ahead, sizes = (slice(None),) * attrs["axis"], attrs["sizes"]
+    stops = list(accumulate(sizes))
+    index = [(*ahead, slice(stop - n, stop)) for n, stop in zip(sizes, stops, strict=True)]
+
+    def run(x: Any) -> Any:
+        pieces = tuple(x[spot] for spot in index)
+        return pieces if len(pieces) > 1 else pieces[0]
+
+    return run
+
+
+def _bind_index(*index: slice) -> Kernel:
+    full: tuple[Any, ...] = (*index, ...)
+
+    def run(x: Any) -> Any:
+        return x[full]
+
+    return run
+
+
+def bind_pad(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    spots = [
+        _placed(*axis)
+        for axis in zip(
+            inputs[0].shape,
+            output.shape,
+            attrs["low"],
+            (gap + 1 for gap in attrs["interior"]),
+            strict=True,
+        )
+    ]
+    to, of = tuple(spot[0] for spot in spots), tuple(spot[1] for spot in spots)
+
+    def run(x: Any, out: Any = None) -> Any:
+        out = _filled(output, out, attrs["value"])
+        move(out[(*to, ...)], x[(*of, ...)])
+        return out
+
+    return run
+
+
+def _placed(n: int, size: int, low: int, step: int) -> tuple[slice, slice]:
+    """Where elements of an axis of n, `step` apart from `low` on, lie inside 0..size; and which."""
+    first = max(0, -(low // step))
+    last = min(n - 1, (size - 1 - low) // step)
+    if last < first:
+        return slice(0, 0), slice(0, 0)
+    return slice(low + first * step, low + last * step + 1, step), slice(first, last + 1)
+
+
+def bind_concatenate(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    pieces = bind_split(
+        {"axis": attrs["axis"], "sizes": [spec.shape[attrs["axis"]] for spec in inputs]}, (), output
+    )
+
+    def run(*operands: Any, out: Any = None) -> Any:
+        if out is None:
+            out = empty(output.shape, output.dtype)
+        targets = pieces(out) if len(operands) > 1 else (out,)
+        for target, x in zip(targets, operands, strict=True):
+            move(target, x)
+        return out
+
+    return run
+
+
+def bind_triangle(upper: bool) -> Binder:
+    """Bind triu or tril: copy, then clear what lies on the other side of diagonal k."""
 
     def bind(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-        def run(*operands: Any, out: Any = None) -> Any:
+        k, (m, n) = attrs["k"], output.shape[-2:]
+        zero = np.zeros((), output.dtype)
+
+        def run(x: Any, out: Any = None) -> Any:
             if out is None:
-                out = np.empty(output.shape, output.dtype)
-            return ufunc(*operands, out=out)
+                out = empty(output.shape, output.dtype)
+            move(out, x)
+            for i in range(m):
+                diagonal = min(max(0, i + k), n) if upper else min(max(0, i + k + 1), n)
+                out[..., i, slice(0, diagonal) if upper else slice(diagonal, n)] = zero
+            return out
 
         return run
 
     return bind
 
 
-def bind_conj(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    if output.dtype.kind in "cO":
-        return bind_ufunc(np.conjugate)(attrs, inputs, output)
-    return bind_copy(attrs, inputs, output)
+def _filled(spec: ArraySpec, out: Any, value: Any) -> Any:
+    """`out`, or a new array, full of `value`."""
+    fill = _scalar(value, spec.dtype)
+    if out is not None:
+        out[...] = fill
+        return out
+    return np.full(spec.shape, fill, spec.dtype) if value else np.zeros(spec.shape, spec.dtype)
 
 
-def sums_exactly(dtype: np.dtype[np.generic]) -> bool:
-    """Whether NumPy adds and multiplies this dtype itself, without our converting it first."""
-    return dtype.kind in "biufcO" and dtype.char != "e" and not is_lowprec(dtype)
+def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python number as an array without axes; what is too large for a float is infinite."""
+    with np.errstate(all="ignore"):
+        return np.array(value).astype(dtype)

@@ -20,7 +20,7 @@ from ..spec import ArraySpec, Axes
 BLOCK = 1 << 18  # elements of a block
 
 
-def bind_sum_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+def bind_blocks(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     """A kernel for `sum_product` of these shapes."""
     terms, kept = attrs["terms"], attrs["output"]
     sizes = {

@@ -28,7 +28,8 @@ class _Job:
     def __init__(self, run: Run, pieces: int) -> None:
         self.run, self.open = run, pieces
         self.error: BaseException | None = None
-        self.lock, self.done = threading.Lock(), threading.Event()
+        self.lock, self.done = threading.Lock(), threading.Lock()
+        self.done.acquire()  # held until the last piece is done: a bare lock wakes faster than an Event
 
     def work(self, start: int, stop: int) -> None:
         try:
@@ -38,7 +39,7 @@ class _Job:
         with self.lock:
             self.open -= 1
             if self.open == 0:
-                self.done.set()
+                self.done.release()
 
 
 class _Pool:
@@ -92,9 +93,10 @@ def parallel_for(run: Run, n: int, threads: int | None = None) -> None:
         pool.queue.put((job, bounds[piece], bounds[piece + 1]))
     job.work(bounds[0], bounds[1])
     interrupted: BaseException | None = None
-    while not job.done.is_set():
+    while True:
         try:
-            job.done.wait()
+            job.done.acquire()
+            break
         except BaseException as error:  # the others must not write once the caller has gone on
             interrupted = error
     if interrupted is not None:

@@ -37,6 +37,9 @@ from ._base.memory import available_bytes
 from ._base.numbers import format_bytes, format_count, format_seconds
 from ._base.options import cache_dir, num_threads
 from ._base.progress import Progress
+from .backend.cpu.backend import cpu
+from .backend.cpu.warm import COMMON, warmup
+from .backend.table import op_table
 from .contract.api import compile, plan
 from .contract.einsum import einsum
 from .contract.expression import check_memory
@@ -219,6 +222,25 @@ def demo(options: argparse.Namespace) -> int:
     return DONE if report.ok else FAILED
 
 
+def ops(options: argparse.Namespace) -> int:
+    """einloom ops"""
+    backend = cpu()
+    facts = {
+        op: {backend.name: sorted(names)} for op, names in sorted(backend.capabilities().items())
+    }
+    return _report(options, facts, op_table([backend]).rstrip())
+
+
+def warm(options: argparse.Namespace) -> int:
+    """einloom warmup float32 float64"""
+    start = time.perf_counter()
+    kernels = warmup(options.dtypes)
+    seconds = time.perf_counter() - start
+    folder = os.fspath(cache_dir())
+    text = f"{kernels} kernels ready in {format_seconds(seconds)}, kept in {folder}"
+    return _report(options, {"kernels": kernels, "seconds": seconds, "folder": folder}, text)
+
+
 def info(options: argparse.Namespace) -> int:
     """einloom info"""
     packages = {name: _version(name) for name in _PACKAGES}
@@ -349,6 +371,11 @@ def _parser() -> argparse.ArgumentParser:
     four.add_argument("--ising", metavar="FILE", help="JSON with lengths and betas")
     four.add_argument("--circuit", metavar="FILE", help="a circuit in the qsim text format")
 
+    command("ops", ops, "every op of the catalogue, and the dtypes that each backend computes")
+    five = command("warmup", warm, "compile kernels ahead, so that no first call waits for it")
+    five.add_argument(
+        "dtypes", nargs="*", default=list(COMMON), metavar="DTYPE", help="default: %(default)s"
+    )
     command("info", info, "versions, BLAS, threads, devices, and what is missing")
     return parser
 

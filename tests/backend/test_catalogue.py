@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
-from tests.backend.laws import CALLS, LAWS, Call, einsum_terms
+from tests.backend.bad_calls import BAD, spec
+from tests.backend.calls import CALLS, OF_THEIR_OWN, Call
+from tests.backend.inferences import INFERENCES
+from tests.backend.laws import LAWS, einsum_terms
+from tests.backend.scalars import SCALARS
 
 from einloom._base.errors import DTypeError, EinloomError, ProgramError
 from einloom.backend.catalogue import CATALOGUE, dot_dims, infer, row_of
 from einloom.backend.cpu import cpu
+from einloom.backend.dtypes import ANY, real_of
 from einloom.backend.spec import (
     ArraySpec,
     compute_dtype,
@@ -19,113 +23,15 @@ from einloom.backend.spec import (
     is_lowprec,
 )
 
-F8 = np.dtype("float64")
-
-
-def spec(*shape: int, dtype: Any = F8) -> ArraySpec:
-    return ArraySpec(np.dtype(dtype), shape)
-
-
-BAD: list[tuple[str, dict[str, Any], tuple[ArraySpec, ...], str]] = [
-    ("transpose", {"perm": (0, 0)}, (spec(2, 3),), "names an axis twice"),
-    ("transpose", {"perm": (0,)}, (spec(2, 3),), "leaves out axes"),
-    ("transpose", {"perm": (0, 2)}, (spec(2, 3),), "out of range"),
-    ("transpose", {"perm": (0, -1)}, (spec(2, 3),), "out of range"),
-    ("transpose", {"perm": (0, True)}, (spec(2, 3),), "out of range"),
-    ("transpose", {"perm": "10"}, (spec(2, 3),), "out of range"),
-    ("transpose", {"perm": 1}, (spec(2, 3),), "malformed"),
-    ("transpose", {"perm": None}, (spec(),), "malformed"),
-    ("transpose", {}, (spec(2, 3),), "takes attributes"),
-    ("transpose", {"perm": (0,), "axes": ()}, (spec(2),), "takes attributes"),
-    ("transpose", {"perm": (0,)}, (spec(2), spec(2)), "takes operands"),
-    ("squeeze", {"axes": (0,)}, (spec(2, 1),), "not all of size 1"),
-    ("squeeze", {"axes": (1, 1)}, (spec(2, 1),), "names an axis twice"),
-    ("squeeze", {"axes": (2,)}, (spec(2, 1),), "out of range"),
-    ("squeeze", {"axes": (0,)}, (spec(0),), "not all of size 1"),
-    ("expand_dims", {"axes": (3,)}, (spec(2, 1),), "out of range"),
-    ("expand_dims", {"axes": (0, 0)}, (spec(2, 1),), "names an axis twice"),
-    ("expand_dims", {"axes": 0}, (spec(2),), "malformed"),
-    ("broadcast_in_dim", {"shape": (2, 3), "axes": (0,)}, (spec(3),), "does not fit"),
-    ("broadcast_in_dim", {"shape": (2, 3), "axes": (1, 0)}, (spec(3, 2),), "must increase"),
-    ("broadcast_in_dim", {"shape": (2, 3), "axes": ()}, (spec(3),), "one for each"),
-    ("broadcast_in_dim", {"shape": (2, 3), "axes": (2,)}, (spec(3),), "out of range"),
-    ("broadcast_in_dim", {"shape": (-1,), "axes": ()}, (spec(),), "integers >= 0"),
-    ("broadcast_in_dim", {"shape": (2.0,), "axes": ()}, (spec(),), "integers >= 0"),
-    ("broadcast_in_dim", {"shape": 2, "axes": ()}, (spec(),), "malformed"),
-    ("extract_diagonal", {"axes": (0,)}, (spec(2, 2),), "two or more"),
-    ("extract_diagonal", {"axes": (0, 1)}, (spec(2, 3),), "equal in size"),
-    ("extract_diagonal", {"axes": (1, 0)}, (spec(2, 2),), "increasing"),
-    ("extract_diagonal", {"axes": (0, 0)}, (spec(2, 2),), "names an axis twice"),
-    ("embed_diagonal", {"axis": 1, "copies": 1}, (spec(2),), "out of range"),
-    ("embed_diagonal", {"axis": 0, "copies": 0}, (spec(2),), "must be positive"),
-    ("embed_diagonal", {"axis": 0, "copies": 1.5}, (spec(2),), "must be positive"),
-    ("embed_diagonal", {"axis": (0,), "copies": 1}, (spec(2),), "out of range"),
-    ("convert", {"dtype": 5}, (spec(2),), "no name of a dtype"),
-    ("convert", {"dtype": None}, (spec(2),), "no name of a dtype"),
-    ("convert", {"dtype": "float99"}, (spec(2),), "unknown here"),
-    ("copy", {}, (), "takes operands"),
-    ("conj", {"axes": ()}, (spec(2),), "takes attributes"),
-    ("add", {}, (spec(2),), "takes operands"),
-    ("add", {}, (spec(2), spec(3)), "differ"),
-    ("add", {}, (spec(2), spec(1)), "broadcast first"),
-    ("multiply", {}, (spec(2), spec(2, dtype="f4")), "convert"),
-    ("reduce_sum", {"axes": (1,)}, (spec(2),), "out of range"),
-    ("reduce_sum", {"axes": (0, 0)}, (spec(2),), "names an axis twice"),
-    ("dot_general", {"batch": ((), ()), "contracting": ((0,), (0,))}, (spec(2), spec(3)), "differ"),
-    ("dot_general", {"batch": ((), ()), "contracting": ((0,), ())}, (spec(2), spec(2)), "differ"),
-    (
-        "dot_general",
-        {"batch": ((0,), (0,)), "contracting": ((0,), (0,))},
-        (spec(2), spec(2)),
-        "names an axis twice",
-    ),
-    (
-        "dot_general",
-        {"batch": ((), ()), "contracting": ((1,), (0,))},
-        (spec(2), spec(2)),
-        "out of range",
-    ),
-    (
-        "dot_general",
-        {"batch": ((), ()), "contracting": ((), ())},
-        (spec(2), spec(2, dtype="i8")),
-        "dtypes",
-    ),
-    ("dot_general", {"batch": (), "contracting": ((), ())}, (spec(2), spec(2)), "malformed"),
-    ("dot_general", {"batch": ((), ()), "contracting": 3}, (spec(2), spec(2)), "malformed"),
-    ("sum_product", {"terms": ((0,),), "output": ()}, (), "takes operands"),
-    ("sum_product", {"terms": ((0,),), "output": ()}, (spec(2), spec(2)), "one term for each"),
-    ("sum_product", {"terms": ((0,), (0,)), "output": ()}, (spec(2), spec(3)), "has sizes 2 and 3"),
-    (
-        "sum_product",
-        {"terms": ((0,), (0,)), "output": ()},
-        (spec(2), spec(2, dtype="i8")),
-        "one dtype",
-    ),
-    ("sum_product", {"terms": ((0, 0),), "output": ()}, (spec(2, 2),), "once each"),
-    ("sum_product", {"terms": ((0,),), "output": ()}, (spec(2, 2),), "once each"),
-    ("sum_product", {"terms": ((0,),), "output": (0, 0)}, (spec(2),), "repeats a label"),
-    ("sum_product", {"terms": ((0,),), "output": (1,)}, (spec(2),), "unknown one"),
-    ("sum_product", {"terms": (0,), "output": ()}, (spec(2),), "malformed"),
-    ("constant", {"value": "1", "dtype": "float64"}, (), "no Python number"),
-    ("constant", {"value": (1, 2), "dtype": "float64"}, (), "no Python number"),
-    ("constant", {"value": None, "dtype": "float64"}, (), "no Python number"),
-    ("constant", {"value": 1j, "dtype": "float64"}, (), "is no float64"),
-    ("constant", {"value": 1, "dtype": "float65"}, (), "unknown here"),
-    ("constant", {"value": 1, "dtype": "int8"}, (spec(),), "takes operands"),
-]
-
 
 def test_tables_are_complete() -> None:
-    """Every row has a law here, legal calls and illegal ones; the backend has a kernel for it."""
-    sums = {op for op in CATALOGUE if einsum_terms(op, CALLS_OF[op].attrs, (1, 1)) is not None}
-    assert set(LAWS) | sums == set(CATALOGUE)
-    assert {call.op for call in CALLS} | {"convert", "constant"} == set(CATALOGUE)
+    """Every op has bad calls and legal ones; those with a kernel have a meaning."""
     assert {op for op, *_ in BAD} == set(CATALOGUE)
-    assert set(cpu().capabilities()) == set(CATALOGUE)
-
-
-CALLS_OF = {op: Call(op, {}, ()) for op in CATALOGUE} | {call.op: call for call in CALLS}
+    with_kernel = set(cpu().capabilities())
+    assert {call.op for call in CALLS} | OF_THEIR_OWN | {"identity"} == with_kernel
+    assert with_kernel | {op for op, *_ in INFERENCES} == set(CATALOGUE)
+    sums = {"dot_general", "matmul", "sum_product"}
+    assert set(LAWS) | set(SCALARS) | sums == with_kernel
 
 
 @pytest.mark.parametrize("op", CATALOGUE)
@@ -133,8 +39,11 @@ def test_row(op: str) -> None:
     row = row_of(op)
     assert row.name == op
     assert row.law
-    assert row.category in ("session", "boundary", "host")
-    assert row.is_view <= (row.category == "session")
+    assert row.group
+    assert row.category in ("session", "boundary", "host", "extension")
+    assert row.view in ("never", "maybe", "always")
+    assert len(row.classes) == len(row.operands)
+    assert row.dtypes <= ANY
 
 
 @pytest.mark.parametrize(
@@ -152,31 +61,47 @@ def test_refused(
 
 
 def test_unknown_op() -> None:
-    with pytest.raises(ProgramError, match="unknown op 'fft'; the catalogue has transpose, "):
-        infer("fft", {}, ())
+    with pytest.raises(ProgramError, match="unknown op 'nowhere'; the catalogue has add, "):
+        infer("nowhere", {}, ())
+
+
+LEGAL = {  # of every class of dtypes, one name
+    "bool": "bool", "int": "int16", "uint": "uint64", "float": "float32", "complex": "complex64",
+    "object": "object", "storage": "int4", "other": "<U3",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
-def test_inferred_shape_is_the_shape_of_the_law(call: Call) -> None:
-    """Where the definition fixes the shape by itself."""
+def test_inferred(call: Call) -> None:
+    """Every dtype that the row takes, and the shape of the definition; dtypes that it does not take."""
     equation = einsum_terms(call.op, call.attrs, [len(shape) for shape in call.shapes])
-    output = call.output(F8)
-    assert output.dtype == F8
-    assert all(type(n) is int for n in output.shape)
-    if equation is not None:
-        sizes = {
-            label: n
-            for labels, shape in zip(equation[0], call.shapes, strict=True)
-            for label, n in zip(labels, shape, strict=True)
-        }
-        assert output.shape == tuple(sizes[label] for label in equation[1])
+    row = row_of(call.op)
+    for kind, name in LEGAL.items():
+        dtype = dtype_from_name(name)
+        if kind not in row.dtypes:
+            with pytest.raises(DTypeError, match=f"{call.op}: operand .* takes"):
+                call.outputs(dtype)
+            continue
+        outputs = call.outputs(dtype)
+        expected = {"bool": "bool", "index": "int64", "real": dtype_name(real_of(dtype))}
+        results = row.results if len(row.results) > 1 else row.results * len(outputs)
+        assert [dtype_name(x.dtype) for x in outputs] == [expected.get(r, name) for r in results]
+        assert all(type(n) is int for x in outputs for n in x.shape)
+        if equation is not None:
+            pairs = zip(equation[0], call.shapes, strict=True)
+            sizes = {
+                label: n for labels, shape in pairs for label, n in zip(labels, shape, strict=True)
+            }
+            assert outputs[0].shape == tuple(sizes[label] for label in equation[1])
 
 
-def test_inference_keeps_the_dtype_of_operands() -> None:
-    for name in sorted(cpu().capabilities()["add"]):
-        assert infer("add", {}, (spec(2, dtype=dtype_from_name(name)),) * 2).dtype.name
-        for call in CALLS:
-            assert call.output(dtype_from_name(name)).dtype == dtype_from_name(name)
+@pytest.mark.parametrize(
+    ("op", "attrs", "inputs", "outputs"), INFERENCES, ids=[row[0] for row in INFERENCES]
+)
+def test_inferred_without_kernel(
+    op: str, attrs: dict[str, Any], inputs: tuple[ArraySpec, ...], outputs: str
+) -> None:
+    assert " ".join(map(str, infer(op, attrs, inputs))) == outputs
 
 
 def test_dot_dims_sorts_every_axis_into_one_role() -> None:
@@ -191,6 +116,7 @@ def test_dot_dims_sorts_every_axis_into_one_role() -> None:
 
 # ---- dtypes ------------------------------------------------------------------------------------
 
+LOW = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
 NAMES = sorted({name for names in cpu().capabilities().values() for name in names})
 
 
@@ -220,7 +146,7 @@ def test_half_precisions_compute_in_float32() -> None:
     for name in NAMES:
         wide = "float32" if name in ("float16", "bfloat16") else name
         assert dtype_name(compute_dtype(dtype_from_name(name))) == wide
-        assert is_lowprec(dtype_from_name(name)) == (name == "bfloat16")
+        assert is_lowprec(dtype_from_name(name)) == (name in LOW)
 
 
 def test_array_spec() -> None:

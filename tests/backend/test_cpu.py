@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.backend.laws import CALLS, OUT_LAYOUTS, Call, junk, lay_out, values
+from tests.backend.calls import CALLS, OUT_LAYOUTS, Call, junk, lay_out, values
 
-from einloom._base.errors import ProgramError
+from einloom._base.errors import ConversionError, OptionError, ProgramError
 from einloom.backend.catalogue import CATALOGUE
 from einloom.backend.cpu import CpuBackend, cpu
 from einloom.backend.protocol import Backend
@@ -75,7 +75,7 @@ def test_engine_names() -> None:
     """Views say so; others give their name or their rung."""
     for call in CALLS:
         engine = BACKEND.engine(call.op, call.attrs, call.specs(np.dtype("f8")))
-        if call.op == "dot_general":
+        if call.op in ("dot_general", "matmul"):
             assert engine in ("zeros", "gemm", "multiply", "batched gemm", "matmul", "loops")
         else:
             assert engine == ("view" if CATALOGUE[call.op].is_view else call.op)
@@ -98,12 +98,32 @@ def test_capabilities_are_names_of_dtypes() -> None:
 def test_apply_checks() -> None:
     """One op alone is checked as a program is."""
     x = np.ones((2, 3))
-    with pytest.raises(ProgramError, match="differ"):
+    with pytest.raises(ProgramError, match="broadcast them first"):
         BACKEND.apply("add", {}, x, x.T)
     with pytest.raises(ProgramError, match="out of range"):
         BACKEND.apply("transpose", {"perm": (0, 2)}, x)
     with pytest.raises(ProgramError, match="unknown op"):
-        BACKEND.apply("fft", {}, x)
+        BACKEND.apply("nowhere", {}, x)
+
+
+def test_placement() -> None:
+    assert BACKEND.placement(np.ones(2)) == "cpu"
+    with pytest.raises(ConversionError, match=r"builtins.list; pass a numpy.ndarray"):
+        BACKEND.placement([1.0])
+
+
+def test_threads_of_an_instance_and_of_a_session() -> None:
+    """An instance keeps its own number, a session lends one."""
+    assert cpu() is cpu()
+    assert repr(cpu(threads=2)) == "cpu(threads=2)"
+    x = np.arange(6.0)
+    with BACKEND.session(threads=2) as session:
+        np.testing.assert_array_equal(session.apply("add", {}, x, x), 2 * x)
+    with BACKEND.session() as session:
+        assert session is BACKEND
+    for threads in (0, -1, 1.5, True):
+        with pytest.raises(OptionError, match="threads"):
+            cpu(threads=threads)  # type: ignore[arg-type]
 
 
 def test_calls_have_names() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.backend.laws import LAYOUTS, OUT_LAYOUTS, dot, junk, lay_out, operands
+from tests.backend.calls import LAYOUTS, OUT_LAYOUTS, dot, junk, lay_out, operands
 
 from einloom._base.options import options
 from einloom.backend.catalogue import dot_dims
@@ -148,7 +148,7 @@ def test_one_kernel_for_operands_of_changing_strides(rng: np.random.Generator) -
     call = dot((30, 2, 3), (30, 3, 2), ((0,), (0,)), ((2,), (1,)))
     dtype = np.dtype("int64")
     with options(small=0):
-        kernel = BACKEND.bind(call.op, call.attrs, call.specs(dtype), call.output(dtype))
+        kernel = BACKEND.bind(call.op, call.attrs, call.specs(dtype), call.outputs(dtype))
     for layout in LAYOUTS * 2:
         arrays = operands(call, dtype, layout, rng)
         np.testing.assert_array_equal(kernel(*arrays), reference(call.attrs, *arrays))
@@ -159,7 +159,7 @@ def test_one_kernel_in_eight_threads(rng: np.random.Generator) -> None:
     call = dot((3, 2, 4), (3, 4, 2), ((0,), (0,)), ((2,), (1,)))
     dtype = np.dtype("int64")
     with options(small=0):
-        kernel = BACKEND.bind(call.op, call.attrs, call.specs(dtype), call.output(dtype))
+        kernel = BACKEND.bind(call.op, call.attrs, call.specs(dtype), call.outputs(dtype))
     sets = [operands(call, dtype, layout, rng) for layout in LAYOUTS]
     wants = [reference(call.attrs, *arrays) for arrays in sets]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.backend.laws import LAYOUTS, OUT_LAYOUTS, lay_out
+from tests.backend.calls import LAYOUTS, OUT_LAYOUTS, lay_out
 
 from einloom._base.options import options
 from einloom.backend.cpu.move import CARRIERS, move, packed

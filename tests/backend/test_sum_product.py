@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.backend.laws import (
+from tests.backend.calls import (
     LAYOUTS,
     OUT_LAYOUTS,
     SUM_PRODUCTS,
-    assert_means,
     junk,
     layouts_of,
     operands,
     terms,
 )
+from tests.backend.laws import assert_means
 
 from einloom.backend.cpu import cpu, sum_product
 from einloom.backend.spec import dtype_from_name
@@ -37,7 +37,7 @@ def test_blocks(
     dtype = dtype_from_name(name)
     for k, call in enumerate(SUM_PRODUCTS):
         output = call.output(dtype)
-        kernel = BACKEND.bind(call.op, call.attrs, call.specs(dtype), output)
+        kernel = BACKEND.bind(call.op, call.attrs, call.specs(dtype), (output,))
         layouts, outs = layouts_of(dtype, LAYOUTS), layouts_of(dtype, OUT_LAYOUTS)
         arrays = operands(call, dtype, layouts[k % len(layouts)], rng)
         out = junk(output, outs[k % len(outs)], rng)

@@ -1,4 +1,4 @@
-"""Random programs over all ops of the catalogue, whose results are exact in every dtype.
+"""Random programs over ops of every group that has kernels, whose results are exact in every dtype.
 
 Every slot keeps a bound of its numbers, integers in every dtype, and nothing is built that could
 exceed what its dtype holds exactly: any correct way to run a program then gives the same bits.
@@ -6,15 +6,19 @@ exceed what its dtype holds exactly: any correct way to run a program then gives
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from tests.backend.laws import meaning
 from tests.cases import lay_out
 
+from einloom._base.options import options
 from einloom.backend.catalogue import CATALOGUE, infer
+from einloom.backend.dtypes import class_of, reaches
 from einloom.backend.spec import ArraySpec
 from einloom.program.builder import Builder
 from einloom.program.ir import Program
@@ -37,6 +41,8 @@ TO = {  # conversions that lose nothing
     "complex64": ("complex128",),
     "complex128": ("complex64",),
 }
+OFTEN = ("transpose", "dot_general", "add", "multiply")
+REDUCTIONS = frozenset(("reduce_sum", "reduce_max", "reduce_min"))
 LARGEST = 200  # elements of a slot
 AXES = 6
 
@@ -63,15 +69,15 @@ class Growing:
 
     def add(self, op: str, *operands: int, bound: int, **attrs: Any) -> int | None:
         """Append the op unless its result would be too large, in either sense."""
-        spec = infer(op, attrs, tuple(self.spec(slot) for slot in operands))
-        name = spec.dtype.name
-        bound = 1 if name == "bool" else bound
-        if spec.size > LARGEST or len(spec.shape) > AXES or bound > EXACT[name]:
-            return None
-        slot = self.build(op, *operands, **attrs)
-        self.bounds[slot] = bound
-        self.calls.append((slot, op, operands, attrs))
-        return slot
+        specs = infer(op, attrs, tuple(self.spec(slot) for slot in operands))
+        for spec in specs:
+            bound = 1 if spec.dtype.name == "bool" else bound
+            if spec.size > LARGEST or len(spec.shape) > AXES or bound > EXACT[spec.dtype.name]:
+                return None
+        slots = self.build.several(op, *operands, **attrs)
+        self.bounds |= dict.fromkeys(slots, bound)
+        self.calls.append((slots[0], op, operands, attrs))
+        return slots[0]
 
 
 Grow = Callable[[Growing], object]
@@ -79,7 +85,7 @@ GROW: dict[str, Grow] = {}
 
 
 def grows(rule: Grow) -> Grow:
-    GROW[rule.__name__] = rule
+    GROW[rule.__name__.rstrip("_")] = rule
     return rule
 
 
@@ -152,22 +158,108 @@ def embed_diagonal(g: Growing) -> object:
 def convert(g: Growing) -> object:
     x = g.any_slot()
     assert x is not None
-    to = g.random.choice(TO[g.spec(x).dtype.name])
-    return g.add("convert", x, bound=g.bounds[x], dtype=to)
+    dtype = g.spec(x).dtype
+    to = [name for name in TO[dtype.name] if reaches(dtype, np.dtype(name))]
+    return g.add("convert", x, bound=g.bounds[x], dtype=g.random.choice(to)) if to else None
 
 
 @grows
-def copy(g: Growing) -> object:
+def cast(g: Growing) -> object:
     x = g.any_slot()
     assert x is not None
-    return g.add("copy", x, bound=g.bounds[x])
+    to = g.random.choice((*TO[g.spec(x).dtype.name], "bool"))
+    return g.add("cast", x, bound=g.bounds[x], dtype=to)
+
+
+def _unary(op: str) -> None:
+    def rule(g: Growing) -> object:
+        x = g.any_slot(takes(op))
+        return None if x is None else g.add(op, x, bound=g.bounds[x])
+
+    GROW[op] = rule
+
+
+def takes(op: str) -> Callable[[ArraySpec], bool]:
+    """Whether the op takes operands of a dtype."""
+    return lambda spec: class_of(spec.dtype) in CATALOGUE[op].dtypes
+
+
+for _op in ("copy", "contiguous", "identity", "conj", "negate", "real", "imag"):
+    _unary(_op)
 
 
 @grows
-def conj(g: Growing) -> object:
+def reshape(g: Growing) -> object:
     x = g.any_slot()
     assert x is not None
-    return g.add("conj", x, bound=g.bounds[x])
+    shape = g.spec(x).shape
+    to = g.random.choice(((*shape, 1), (math.prod(shape),), shape[::-1], (1, *shape)))
+    return g.add("reshape", x, bound=g.bounds[x], shape=to)
+
+
+@grows
+def slice_(g: Growing) -> object:
+    x = g.any_slot()
+    assert x is not None
+    shape = g.spec(x).shape
+    ends = [sorted((g.random.randint(0, n), g.random.randint(0, n))) for n in shape]
+    steps = tuple(g.random.randint(1, 2) for _ in shape)
+    starts, stops = (tuple(pair[k] for pair in ends) for k in range(2))
+    return g.add("slice", x, bound=g.bounds[x], starts=starts, stops=stops, steps=steps)
+
+
+@grows
+def reverse(g: Growing) -> object:
+    x = g.any_slot()
+    assert x is not None
+    return g.add("reverse", x, bound=g.bounds[x], axes=g.some(range(len(g.spec(x).shape))))
+
+
+@grows
+def pad(g: Growing) -> object:
+    x = g.any_slot()
+    assert x is not None
+    shape = g.spec(x).shape
+    low, interior = (tuple(g.random.randint(0, 1) for _ in shape) for _ in range(2))
+    high = tuple(g.random.randint(-min(1, n), 1) for n in shape)
+    attrs = {"low": low, "high": high, "interior": interior, "value": 1}
+    return g.add("pad", x, bound=g.bounds[x] + 1, **attrs)
+
+
+@grows
+def concatenate(g: Growing) -> object:
+    x = g.any_slot(lambda spec: bool(spec.shape))
+    if x is None:
+        return None
+    slots = [x] * g.random.randint(1, 3)
+    axis = g.random.randrange(len(g.spec(x).shape))
+    return g.add("concatenate", *slots, bound=g.bounds[x], axis=axis)
+
+
+@grows
+def split(g: Growing) -> object:
+    """The one op here that may have several results."""
+    x = g.any_slot(lambda spec: bool(spec.shape))
+    if x is None:
+        return None
+    axis = g.random.randrange(len(g.spec(x).shape))
+    n = g.spec(x).shape[axis]
+    first = g.random.randint(0, n)
+    sizes = g.random.choice(((n,), (first, n - first), (first, 0, n - first)))
+    return g.add("split", x, bound=g.bounds[x], axis=axis, sizes=sizes)
+
+
+def _triangle(op: str) -> None:
+    def rule(g: Growing) -> object:
+        x = g.any_slot(lambda spec: len(spec.shape) >= 2)
+        k = g.random.randint(-1, 1)
+        return None if x is None else g.add(op, x, bound=g.bounds[x], k=k)
+
+    GROW[op] = rule
+
+
+_triangle("tril")
+_triangle("triu")
 
 
 def _pair(g: Growing) -> tuple[int, int]:
@@ -188,10 +280,25 @@ def _product(g: Growing, *slots: int) -> int:
     return bound * 2 ** (len(slots) - 1) if twice else bound
 
 
+def _binary(op: str) -> None:
+    def rule(g: Growing) -> object:
+        x, y = _pair(g)
+        return g.add(op, x, y, bound=g.bounds[x] + g.bounds[y]) if takes(op)(g.spec(x)) else None
+
+    GROW[op] = rule
+
+
+for _op in ("add", "subtract", "maximum", "minimum", "equal", "less"):
+    _binary(_op)
+
+
 @grows
-def add(g: Growing) -> object:
+def select(g: Growing) -> object:
     x, y = _pair(g)
-    return g.add("add", x, y, bound=g.bounds[x] + g.bounds[y])
+    pred = g.add("not_equal", x, y, bound=1)
+    if pred is None:
+        return None
+    return g.add("select", pred, x, y, bound=max(g.bounds[x], g.bounds[y]))
 
 
 @grows
@@ -206,6 +313,46 @@ def reduce_sum(g: Growing) -> object:
     assert x is not None
     axes = g.some(range(len(g.spec(x).shape)))
     return g.add("reduce_sum", x, bound=g.bounds[x] * max(1, g.spec(x).size), axes=axes)
+
+
+def _extreme(op: str) -> None:
+    def rule(g: Growing) -> object:
+        x = g.any_slot(takes(op))
+        if x is None:
+            return None
+        shape = g.spec(x).shape
+        axes = g.some([axis for axis, n in enumerate(shape) if n])
+        return g.add(op, x, bound=g.bounds[x] + 1, axes=axes, initial=g.random.choice((None, 1)))
+
+    GROW[op] = rule
+
+
+_extreme("reduce_max")
+_extreme("reduce_min")
+
+
+@grows
+def argmax(g: Growing) -> object:
+    x = g.any_slot(lambda spec: takes("argmax")(spec) and any(spec.shape))
+    if x is None:
+        return None
+    axes = [axis for axis, n in enumerate(g.spec(x).shape) if n]
+    return g.add("argmax", x, bound=LARGEST, axis=g.random.choice(axes))
+
+
+@grows
+def matmul(g: Growing) -> object:
+    """A matrix by its own transpose."""
+    x = g.any_slot(lambda spec: len(spec.shape) >= 2)
+    if x is None:
+        return None
+    ndim = len(g.spec(x).shape)
+    perm = (*range(ndim - 2), ndim - 1, ndim - 2)
+    turned = g.add("transpose", x, bound=g.bounds[x], perm=perm)
+    if turned is None:
+        return None
+    bound = _product(g, x, turned) * max(1, g.spec(x).shape[-1])
+    return g.add("matmul", x, turned, bound=bound)
 
 
 @grows
@@ -269,7 +416,7 @@ def repeat(g: Growing) -> None:
     """The same call again, for common subexpressions."""
     if g.calls:
         slot, op, operands, attrs = g.random.choice(g.calls)
-        g.bounds[g.build(op, *operands, **attrs)] = g.bounds[slot]
+        g.bounds |= dict.fromkeys(g.build.several(op, *operands, **attrs), g.bounds[slot])
 
 
 def random_program(seed: int) -> Program:
@@ -283,8 +430,8 @@ def random_program(seed: int) -> Program:
             shape[0] = 0
         slot = g.build.input(dtype, tuple(shape))
         g.bounds[slot] = EXACT["bool"] if dtype == "bool" else 2
-    ops = [*CATALOGUE, "transpose", "transpose", "dot_general", "dot_general"]
-    for _ in range(g.random.randint(0, 16)):
+    ops = [*GROW, *OFTEN * 4]
+    for _ in range(g.random.randint(0, 20)):
         if g.random.random() < 0.12:
             repeat(g)
         else:
@@ -311,9 +458,15 @@ def by_laws(program: Program, arrays: Sequence[Array]) -> tuple[Array, ...]:
     values = dict(zip(program.inputs, arrays, strict=True))
     for ins in program.instructions:
         operands = [values[slot] for slot in ins.inputs]
-        output = program.slots[ins.outputs[0]]
-        values[ins.outputs[0]] = meaning(ins.op, ins.attrs, operands, output)
+        made = meaning(ins.op, ins.attrs, operands, program.specs(ins.outputs))
+        values |= dict(zip(ins.outputs, made, strict=True))
     return tuple(values[slot] for slot in program.outputs)
+
+
+def forced(program: Program, wanted: bool = True) -> AbstractContextManager[Any]:
+    """Compiled kernels for small arrays too, unless one would be compiled for a program alone."""
+    wanted = wanted and not REDUCTIONS & set(program.op_counts)
+    return options(small=0 if wanted else 10**9)
 
 
 def as_tuple(results: Any) -> tuple[Array, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.backend.laws import CALLS, Call
+from tests.backend.calls import CALLS, Call, some_dtype
 
 from einloom._base.errors import ExtensionError, ProgramError
 from einloom.backend.spec import ArraySpec
@@ -20,13 +20,22 @@ F8 = np.dtype("float64")
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_any_op(call: Call) -> None:
     build = Builder()
-    operands = [build.input("float64", shape) for shape in call.shapes]
-    result = build(call.op, *operands, **call.attrs)
-    assert build.spec(result) == call.output(F8)
-    program = verify(build.finish(result))
+    dtype = some_dtype(call.op)
+    operands = [build.input(x.dtype, x.shape) for x in call.specs(dtype)]
+    results = build.several(call.op, *operands, **call.attrs)
+    program = verify(build.finish(*results))
+    assert program.specs(results) == call.outputs(dtype)
     (ins,) = program.instructions
     assert (ins.op, ins.attrs, ins.inputs) == (call.op, call.attrs, tuple(operands))
-    assert (ins.outputs, program.outputs, program.inputs) == ((result,), (result,), tuple(operands))
+    assert (ins.outputs, program.outputs, program.inputs) == (results, results, tuple(operands))
+
+
+def test_several_results_have_a_method_of_their_own() -> None:
+    build = Builder()
+    x = build.input("f8", (5,))
+    with pytest.raises(ProgramError, match=r"split has 2 outputs; build.several"):
+        build("split", x, axis=0, sizes=(2, 3))
+    assert build("split", x, axis=0, sizes=(5,)) == build.finish().instructions[-1].outputs[0]
 
 
 def test_slots_are_numbered_in_order() -> None:
@@ -80,8 +89,9 @@ def test_shortcuts_add_nothing_for_nothing() -> None:
     assert build.convert(x, F8) == x
     assert build.finish(x).instructions == ()
     assert build.spec(build.transpose(x, (1, 0))).shape == (3, 2)
-    assert build.spec(build.convert(x, np.dtype("c8"))).dtype == np.dtype("c8")
-    assert [ins.op for ins in build.finish(x).instructions] == ["transpose", "convert"]
+    for name, op in (("c16", "convert"), ("c8", "cast"), ("i8", "cast"), ("g", "convert")):
+        assert build.spec(build.convert(x, np.dtype(name))).dtype == np.dtype(name)
+        assert build.finish(x).instructions[-1].op == op
 
 
 FRESH: list[tuple[str, Callable[[Builder, int], int], bool]] = [
@@ -89,6 +99,13 @@ FRESH: list[tuple[str, Callable[[Builder, int], int], bool]] = [
     ("view", lambda b, x: b("transpose", x, perm=(1, 0)), False),
     ("view of view", lambda b, x: b("squeeze", b("expand_dims", x, axes=(0,)), axes=(0,)), False),
     ("copy", lambda b, x: b("copy", x), True),
+    ("a view perhaps", lambda b, x: b("reshape", x, shape=(6,)), False),
+    ("piece", lambda b, x: b.several("split", x, axis=0, sizes=(1, 1))[1], False),
+    (
+        "piece of a copy",
+        lambda b, x: b.several("split", b("copy", x), axis=0, sizes=(1, 1))[1],
+        True,
+    ),
     ("view of a sum", lambda b, x: b("expand_dims", b("add", x, x), axes=(0,)), True),
     ("constant", lambda b, x: b("constant", value=1, dtype="int8"), True),
 ]
@@ -102,7 +119,7 @@ def test_is_fresh(what: str, make: Callable[[Builder, int], int], fresh: bool) -
 
 @pytest.mark.parametrize(
     ("op", "attrs"),
-    [("transpose", {"perm": (0, 0)}), ("fft", {}), ("transpose", {}), ("copy", {"axes": ()})],
+    [("transpose", {"perm": (0, 0)}), ("nowhere", {}), ("transpose", {}), ("copy", {"axes": ()})],
 )
 def test_refused(op: str, attrs: dict[str, Any]) -> None:
     """And the program is as it was."""

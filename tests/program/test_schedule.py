@@ -24,19 +24,19 @@ from einloom.program.schedule import schedule
 OBJECTS = 32 << 10  # bytes of Python objects during a call; the arrays here are far larger
 
 
-def owners(program: Program) -> dict[int, int]:
-    """The slot in whose memory each slot lies."""
-    owner = {slot: slot for slot in range(len(program.slots))}
+def seen_in(program: Program) -> dict[int, set[int]]:
+    """The slots in whose memory each slot may lie: its own, where it is not certainly a view."""
+    seen = {slot: {slot} for slot in range(len(program.slots))}
     for ins in program.instructions:
-        if ins.is_view:
-            owner[ins.outputs[0]] = owner[ins.inputs[0]]
-    return owner
+        if ins.may_view:
+            for slot in ins.outputs:
+                seen[slot] = seen[ins.inputs[0]] | (set() if ins.is_view else {slot})
+    return seen
 
 
 def needed_until(program: Program, slot: int) -> int:
     """Index of the last instruction that reads or makes the slot or a slot in its memory."""
-    owner = owners(program)
-    family = [other for other, root in owner.items() if other == slot or root == slot]
+    family = [o for o, roots in seen_in(program).items() if o == slot or slot in roots]
     if any(other in program.outputs for other in family):
         return len(program.instructions)
     uses = [
@@ -63,8 +63,7 @@ def assert_drops(program: Program) -> None:
 
 def peak_by_definition(program: Program) -> int:
     """The largest sum of inputs, what is alive, and scratch, over all instructions."""
-    owner = owners(program)
-    ends = {slot: needed_until(program, slot) for slot in set(owner.values())}
+    ends = {slot: needed_until(program, slot) for slot in range(len(program.slots))}
     peak = inputs = sum(spec.nbytes for spec in program.specs(program.inputs))
     made: dict[int, int] = {}
     for index, ins in enumerate(program.instructions):
@@ -240,6 +239,23 @@ def diagonals(b: Builder, dtype: Any) -> int:
     return b("reduce_sum", b("embed_diagonal", x, axis=0, copies=1), axes=(0,))
 
 
+def reshaped(b: Builder, dtype: Any) -> int:
+    """Copied or not; a view of the copy outlives it."""
+    x = b("transpose", b.input(dtype, (300, 40, 10)), perm=(1, 0, 2))
+    flat = b("reshape", b("contiguous", x), shape=(40, 3000))
+    turned = b("transpose", b("reshape", flat, shape=(3000, 40)), perm=(1, 0))
+    y = b("reshape", b("copy", b("copy", turned)), shape=(120_000,))
+    return b("add", y, b("reshape", turned, shape=(120_000,)))
+
+
+def in_several_steps(b: Builder, dtype: Any) -> int:
+    """Elementwise ops with temporaries, of arrays below and above the size that is cut."""
+    x, y = b.input(dtype, (300, 700)), b.input(dtype, (300, 700))
+    x = b("power", b("divide", x, y), b("reciprocal", y))
+    x = b("convert", b("cast", b("sign", x), dtype="int32"), dtype="float64")
+    return b("cast", b("round_half_away", b("rsqrt", x)), dtype="uint8")
+
+
 def conversions(b: Builder, dtype: Any) -> int:
     x = b("convert", b.input(dtype, (300, 400)), dtype="complex128")
     return b("convert", b("conj", x), dtype="clongdouble")
@@ -260,6 +276,8 @@ PROGRAMS: list[Make] = [
     sums,
     diagonals,
     conversions,
+    reshaped,
+    in_several_steps,
 ]
 
 

@@ -88,9 +88,9 @@ ILL_FORMED: list[tuple[str, Program, str, tuple[str, ...]]] = [
     ("output not written", Program((V, V), (), (0,), (1,)), BEFORE, ("output slot %1",)),
     (
         "unknown op",
-        Program((V, V), (ins("fft", (0,), (1,)),), (0,), (1,)),
+        Program((V, V), (ins("nowhere", (0,), (1,)),), (0,), (1,)),
         INFERRED,
-        ("instruction 0 (fft)", "unknown op 'fft'"),
+        ("instruction 0 (nowhere)", "unknown op 'nowhere'"),
     ),
     (
         "bad attribute",

@@ -1,6 +1,6 @@
 """Bounded caches in one registry: they can be inspected and cleared together.
 
-Every cache keeps the least recently used order and one lock; nothing is computed under the lock,
+A `Cache` keeps the least recently used order and one lock; nothing is computed under the lock,
 so two threads that miss at once both compute and the first to store wins (the values are equal).
 """
 
@@ -10,10 +10,25 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 V = TypeVar("V")
-_REGISTRY: dict[str, Cache] = {}  # type: ignore[type-arg]
+
+
+class Listed(Protocol):
+    """What `cache_info` shows and `clear_caches` empties."""
+
+    def info(self) -> CacheInfo: ...
+
+    def clear(self) -> object: ...
+
+
+_REGISTRY: dict[str, Listed] = {}
+
+
+def register(name: str, cache: Listed) -> None:
+    """Show a cache of another kind beside the others."""
+    _REGISTRY[name] = cache
 
 
 class CacheInfo(NamedTuple):
@@ -94,7 +109,8 @@ def clear_caches() -> None:
 def _renew_locks() -> None:
     """In the child of a fork: a lock that another thread held would never be released."""
     for cache in tuple(_REGISTRY.values()):
-        cache._lock = threading.Lock()
+        if isinstance(cache, Cache):
+            cache._lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,8 @@ class Options:
     """Settings that no argument of a call names.
 
     Attributes:
-        threads: threads of our parallel kernels; None means the CPUs this process may use.
+        threads: threads of our parallel kernels; None means the CPUs this process may use, by its
+            affinity and its container's quota.
         memory_limit: default of `memory_limit=`, in bytes, "4GiB" or a fraction below 1; None: none.
         budget: default planning budget in units of work (greedy trials); None: scaled to the problem.
         cache_dir: folder of compiled kernels; None means the user's own cache folder.
@@ -97,9 +100,31 @@ def num_threads() -> int:
     if asked is not None:
         return asked
     try:
-        return len(os.sched_getaffinity(0))
+        allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
-        return os.cpu_count() or 1
+        allowed = os.cpu_count() or 1
+    return min(allowed, _container_cpus())
+
+
+@cache
+def _container_cpus() -> int:
+    """CPUs that a container's quota pays for, rounded up; it is read once."""
+    try:  # cgroup v2: "quota period" or "max period"
+        quota, period = (_CGROUP / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:  # v1: -1 is no quota
+            quota = (_CGROUP / "cpu" / "cpu.cfs_quota_us").read_text()
+            period = (_CGROUP / "cpu" / "cpu.cfs_period_us").read_text()
+        except OSError:
+            return sys.maxsize
+    try:
+        share = -(-int(quota) // int(period))
+    except (ValueError, ZeroDivisionError):  # "max"
+        return sys.maxsize
+    return share if share > 0 else sys.maxsize
+
+
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 def cache_dir() -> Path:

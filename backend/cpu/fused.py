@@ -1,0 +1,218 @@
+"""Chains of elementwise ops, with a trailing reduction perhaps, run as one parallel pass.
+
+    generated   every step has a formula: one compiled kernel reads each input once, writes each output
+                once, and keeps everything between in registers; reductions keep their accumulators in
+                L1. No memory but tables and, in each thread, a few KiB of accumulators.
+    blocks      some step has none (exponentials, half precisions, ...): NumPy's vectorised loops on
+                blocks that stay in cache, BLOCK elements for each step in each thread.
+    declined    such a step before a reduction: `bind_fused` returns None and the ops run one by one.
+
+Small work always goes in blocks: nothing small waits for a compiler.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..._base.options import get_options
+from ..fusion import ElementwiseFusionPlan, reduction_attrs
+from ..protocol import Kernel
+from ..spec import ArraySpec, Axes, Shape
+from .buffers import empty
+from .cast import evaluate_cast
+from .elementwise import EVALUATE, over_blocks, through_float32
+from .jit import generated
+from .reduce import bind_reduce
+from .reduction import Reduction
+from .source import Body, body_of, elementwise_source
+from .strided import Axis, axis_table, element_strides, flat, merge_axes
+from .threads import parallel_for
+
+COLUMNS = 2048  # elements of a tile's row where all operands are contiguous
+SQUARE = 64  # elements along each side of a tile where one operand lies across the others
+
+
+def bind_fused(plan: ElementwiseFusionPlan) -> Kernel | None:
+    """One kernel for `plan`; it returns its output, or a tuple of several."""
+    values = plan.values()
+    outputs = plan.output_specs()
+    body = body_of(values, plan.steps, plan.outputs)
+    if plan.reduce is not None:
+        return None if body is None else _bind_reduction(plan, body, outputs)
+    in_blocks = _bind_blocks(plan, values)
+    if body is None:
+        return in_blocks
+    run = _Elementwise(body)
+    small_size = math.prod(plan.shape)
+
+    def kernel(*inputs: Any, out: Any = None) -> Any:
+        if small_size < max(1, get_options().small):
+            return in_blocks(*inputs, out=out)
+        targets = _targets(outputs, out)
+        if not run(targets, inputs):
+            return in_blocks(*inputs, out=targets if len(targets) > 1 else targets[0])
+        return targets if len(targets) > 1 else targets[0]
+
+    return kernel
+
+
+def _targets(outputs: Sequence[ArraySpec], out: Any) -> tuple[Any, ...]:
+    if out is None:
+        return tuple(empty(spec.shape, spec.dtype) for spec in outputs)
+    return out if isinstance(out, tuple) else (out,)
+
+
+# ---- blocks -----------------------------------------------------------------------------------
+
+
+def _bind_blocks(plan: ElementwiseFusionPlan, values: Sequence[ArraySpec]) -> Kernel:
+    """The steps one by one on blocks; a value that is an output is written where it belongs."""
+    outputs = plan.output_specs()
+    first = len(plan.inputs)
+    evaluators = [_evaluator(step.op, step.attrs, values, step.operands, spec)
+                  for step, spec in zip(plan.steps, values[first:], strict=True)]  # fmt: skip
+
+    def evaluate(out: Any, *arrays: Any) -> None:
+        others, inputs = arrays[: len(outputs) - 1], arrays[len(outputs) - 1 :]
+        known = list(inputs)
+        for step, run, spec in zip(plan.steps, evaluators, values[first:], strict=True):
+            made = np.empty(out.shape, spec.dtype)
+            run(made, *(known[k] for k in step.operands))
+            known.append(made)
+        for target, k in zip((out, *others), plan.outputs, strict=True):
+            np.copyto(target, known[k])
+
+    def kernel(*inputs: Any, out: Any = None) -> Any:
+        targets = _targets(outputs, out)
+        over_blocks(evaluate, targets[0], (*targets[1:], *inputs), cut=True)
+        return targets if len(targets) > 1 else targets[0]
+
+    return kernel
+
+
+def _evaluator(
+    op: str, attrs: Any, values: Sequence[ArraySpec], operands: Axes, output: ArraySpec
+) -> Any:
+    if op in ("convert", "cast"):
+        return evaluate_cast(values[operands[0]].dtype, output.dtype)[0]
+    if op == "identity":
+        return lambda out, x: np.copyto(out, x)
+    return through_float32(EVALUATE[op], [values[k] for k in operands], output)
+
+
+# ---- generated elementwise kernels ------------------------------------------------------------
+
+
+class _Elementwise:
+    """Runs a body over arrays of one shape; tables are kept for the strides last seen."""
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.kept: tuple[Any, Any] = (None, None)
+
+    def __call__(self, outputs: tuple[Any, ...], inputs: tuple[Any, ...]) -> bool:
+        arrays = (*outputs, *inputs)
+        key = tuple(x.strides for x in arrays)
+        seen, tables = self.kept  # read once: another thread may put its own there at any time
+        if seen != key:
+            strides = [element_strides(x) for x in arrays]
+            if any(of is None for of in strides):
+                return False
+            tables = _elementwise_tables(self.body, arrays[0].shape, strides, len(outputs))
+            self.kept = (key, tables)
+        buffers = [flat(x, writeable=k < len(outputs)) for k, x in enumerate(arrays)]
+        origins = np.array([origin for _, origin in buffers])
+        flats = [buffer for buffer, _ in buffers]
+
+        def piece(start: int, stop: int) -> None:
+            tables.kernel(start, stop, origins, *tables.arguments, *flats)
+
+        parallel_for(piece, tables.tiles)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    kernel: Callable[..., None]
+    tiles: int
+    arguments: tuple[Any, ...]
+
+
+def _elementwise_tables(body: Body, shape: Shape, strides: Sequence[Any], outputs: int) -> _Tables:
+    axes: list[Axis] = list(zip(shape, *strides, strict=True))
+    axes = merge_axes(sorted((a for a in axes if a[0] != 1), key=lambda a: (-abs(a[1]), -a[0])))
+    count = len(strides)
+    column = axes.pop(_best_column(axes)) if axes else (1,) + (0,) * count
+    across = any(abs(s) > 1 for s in column[1:])
+    row = (1,) + (0,) * count
+    if axes and across:  # the axis along which what lies across is contiguous
+        worst = max(range(1, count + 1), key=lambda k: abs(column[k]))
+        row = axes.pop(min(range(len(axes)), key=lambda i: abs(axes[i][worst]) or 1 << 62))
+    elif axes:
+        row = axes.pop()
+    block = SQUARE if across else COLUMNS
+    rows = min(row[0], block if across else max(1, COLUMNS // column[0]))
+    columns = min(column[0], block)
+    blocked = [
+        (-(-row[0] // rows), *(s * rows for s in row[1:])),
+        (-(-column[0] // columns), *(s * columns for s in column[1:])),
+    ]
+    pattern = "".join("c" if s == 1 else "b" if s == 0 else "s" for s in column[1:])
+    pattern = "".join("s" if k < outputs and c == "b" else c for k, c in enumerate(pattern))
+    outer = [*axes, *blocked]
+    return _Tables(
+        generated(elementwise_source(body, pattern)),
+        math.prod(n for n, *_ in outer),
+        (
+            axis_table(outer, count),
+            np.array((rows, row[0], columns, column[0])),
+            np.array((row[1:], column[1:])),
+        ),
+    )
+
+
+def _best_column(axes: Sequence[Axis]) -> int:
+    """The last axis, unless it is so short that a longer neighbour repays its strides."""
+    last = len(axes) - 1
+    if axes[last][0] >= 16 or last == 0:
+        return last
+    return max((last, last - 1), key=lambda i: axes[i][0])
+
+
+# ---- generated reductions ---------------------------------------------------------------------
+
+
+def _bind_reduction(
+    plan: ElementwiseFusionPlan, body: Body, outputs: tuple[ArraySpec, ...]
+) -> Kernel:
+    """Small or empty operands: the chain in blocks, then NumPy's reduction of each value."""
+    assert plan.reduce is not None
+    chain = replace(plan, reduce=None, axes=())
+    values = plan.values()
+    in_blocks = _bind_blocks(chain, values)
+    attrs = reduction_attrs(plan.reduce, plan.axes)
+    reducers = [
+        bind_reduce(plan.reduce)(attrs, (values[k],), output)
+        for k, output in zip(plan.outputs, outputs, strict=True)
+    ]
+    compiled = Reduction(plan, body) if 0 not in plan.shape else None
+    size = math.prod(plan.shape)
+
+    def kernel(*inputs: Any, out: Any = None) -> Any:
+        targets = _targets(outputs, out)
+        if compiled is not None and size >= max(1, get_options().small):
+            compiled(targets, inputs)
+        else:
+            made = in_blocks(*inputs)
+            for reduce, x, target in zip(
+                reducers, made if isinstance(made, tuple) else (made,), targets, strict=True
+            ):
+                reduce(x, out=target)
+        return targets if len(targets) > 1 else targets[0]
+
+    return kernel

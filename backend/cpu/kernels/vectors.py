@@ -1,0 +1,196 @@
+"""What numba has no word for: instructions of LLVM that kernels use by name.
+
+The names are put into a kernel's globals before it is compiled; nothing is imported before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+LINE = 64  # bytes of a cache line
+MOST = 16  # lanes of a block of small elements
+
+
+def side(itemsize: int) -> int:
+    """Elements along each side of a block that is transposed in registers."""
+    return min(MOST, LINE // itemsize)
+
+
+def intrinsics() -> dict[str, Any]:
+    """The names: plus, times, largest, smallest; transpose_block, stream_block, copy_line, stream_line.
+
+    plus and times of two floats may be reordered, so that a loop over them becomes vectors (the
+    fastmath flag is on the one instruction, not on what the loop computes besides); largest and smallest
+    are LLVM's maximum and minimum, NaN if either is.
+    """
+    return {
+        "plus": _of_two(_reordered("fadd")),
+        "times": _of_two(_reordered("fmul")),
+        "largest": _of_two(_named("llvm.maximum")),
+        "smallest": _of_two(_named("llvm.minimum")),
+        "transpose_block": _block(streaming=False),
+        "stream_block": _block(streaming=True),
+        "copy_line": _line(streaming=False),
+        "stream_line": _line(streaming=True),
+    }
+
+
+# ---- arithmetic -------------------------------------------------------------------------------
+
+Emit = Callable[[Any, Any, Any], Any]
+
+
+def _of_two(emit: Emit) -> Any:
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def of_two(typing: Any, x: Any, y: Any) -> Any:
+        if x != y:
+            return None
+        return x(x, x), lambda context, builder, signature, args: emit(builder, *args)
+
+    return of_two
+
+
+def _reordered(instruction: str) -> Emit:
+    return lambda builder, x, y: getattr(builder, instruction)(x, y, flags=("reassoc", "nsz"))
+
+
+def _named(name: str) -> Emit:
+    from llvmlite import ir
+
+    def emit(builder: Any, x: Any, y: Any) -> Any:
+        kind = ir.FunctionType(x.type, (x.type, x.type))
+        return builder.call(builder.module.declare_intrinsic(name, (x.type,), kind), (x, y))
+
+    return emit
+
+
+# ---- moving -----------------------------------------------------------------------------------
+
+
+def _block(streaming: bool) -> Any:
+    """transpose_block(dst, src, rows, columns, d, s): for a block of side n, r and c below n,
+
+    dst[d + rows[r] + c] = src[s + columns[c] + r]. Both are read and written as vectors; the block is
+    transposed between them in log2(n) rounds that exchange its off-diagonal quarters. Streaming stores
+    go past the caches; every vector must then start on a cache line.
+    """
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def transpose_block(
+        typing: Any, dst: Any, src: Any, rows: Any, columns: Any, r: Any, c: Any, d: Any, s: Any
+    ) -> Any:
+        size = dst.dtype.bitwidth // 8
+        n = side(size)
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            to, of, at_rows, at_columns = (
+                _data(context, builder, kind, value)
+                for kind, value in zip(signature.args[:4], args[:4], strict=True)
+            )
+            r, c, d, s = args[4:]
+            vectors = []
+            for k in range(n):
+                offset = builder.load(builder.gep(at_columns, (builder.add(c, _index(k)),)))
+                start = builder.add(builder.add(s, offset), r)
+                vectors.append(_load(builder, of, start, size, n))
+            vectors = _transposed(builder, vectors, size, n)
+            for k in range(n):
+                offset = builder.load(builder.gep(at_rows, (builder.add(r, _index(k)),)))
+                start = builder.add(builder.add(d, offset), c)
+                _store(builder, vectors[k], to, start, size, n, streaming)
+            return context.get_dummy_value()
+
+        u = types.uint64
+        return types.void(dst, src, rows, columns, u, u, u, u), emit
+
+    return transpose_block
+
+
+def _line(streaming: bool) -> Any:
+    """copy_line(dst, src, d, s): one cache line of elements from src[s] to dst[d]."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def copy_line(typing: Any, dst: Any, src: Any, d: Any, s: Any) -> Any:
+        size = dst.dtype.bitwidth // 8
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            to = _data(context, builder, signature.args[0], args[0])
+            of = _data(context, builder, signature.args[1], args[1])
+            vector = _load(builder, of, args[3], size, LINE // size)
+            _store(builder, vector, to, args[2], size, LINE // size, streaming)
+            return context.get_dummy_value()
+
+        return types.void(dst, src, types.uint64, types.uint64), emit
+
+    return copy_line
+
+
+def _index(k: int) -> Any:
+    from llvmlite import ir
+
+    return ir.Constant(ir.IntType(64), k)
+
+
+def _data(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    from numba.np.arrayobj import make_array
+
+    return make_array(kind)(context, builder, value).data
+
+
+def _vector(size: int, n: int) -> Any:
+    """n elements: integers of their size, those of 16 bytes as two."""
+    from llvmlite import ir
+
+    return ir.VectorType(ir.IntType(8 * min(size, 8)), n * max(1, size // 8))
+
+
+def _load(builder: Any, data: Any, start: Any, size: int, n: int) -> Any:
+    pointer = builder.bitcast(builder.gep(data, (start,)), _vector(size, n).as_pointer())
+    return builder.load(pointer, align=min(size, 8))
+
+
+def _store(
+    builder: Any, vector: Any, data: Any, start: Any, size: int, n: int, streaming: bool
+) -> None:
+    pointer = builder.bitcast(builder.gep(data, (start,)), vector.type.as_pointer())
+    if not streaming:
+        builder.store(vector, pointer, align=min(size, 8))
+        return
+    from llvmlite import ir
+
+    store = builder.store(vector, pointer, align=size * n)
+    one = builder.module.add_metadata((ir.Constant(ir.IntType(32), 1),))
+    store.set_metadata("nontemporal", one)
+
+
+def _transposed(builder: Any, vectors: list[Any], size: int, n: int) -> list[Any]:
+    from llvmlite import ir
+
+    words = max(1, size // 8)
+
+    def shuffled(x: Any, y: Any, lanes: list[int]) -> Any:
+        mask = [lane * words + word for lane in lanes for word in range(words)]
+        return builder.shuffle_vector(
+            x, y, ir.Constant(ir.VectorType(ir.IntType(32), len(mask)), mask)
+        )
+
+    vectors, width = list(vectors), n // 2
+    while width:
+        for i in range(n):
+            if i & width:
+                continue
+            x, y = vectors[i], vectors[i + width]
+            # lanes n.. are those of y; x gives its right quarter for y's left one
+            vectors[i] = shuffled(x, y, [j if not j & width else n + j - width for j in range(n)])
+            vectors[i + width] = shuffled(
+                x, y, [j + width if not j & width else n + j for j in range(n)]
+            )
+        width //= 2
+    return vectors

@@ -1,0 +1,172 @@
+"""Reductions over any subset of axes, accumulated wider than the operands' dtype.
+
+Accumulators: float32 for the half precisions, float64 for float32, complex128 for complex64, else the
+dtype itself. Small work goes to NumPy; large work to a generated kernel (see `reduction`), which reads
+every element once, wherever the axes lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..._base.options import get_options
+from ..catalogue import Attrs
+from ..dtypes import real_of
+from ..fusion import ElementwiseFusionPlan, FusionStep
+from ..protocol import Kernel
+from ..spec import ArraySpec, Axes
+from .accumulators import UFUNCS, DType, accumulator
+from .buffers import empty
+from .elementwise import BLOCK
+from .reduction import Reduction
+from .source import body_of
+from .threads import parallel_for
+
+
+def bind_reduce(op: str) -> Callable[..., Kernel]:
+    """Bind reduce_sum, reduce_prod, reduce_max, reduce_min or reduce_mean."""
+
+    def bind(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+        (x,) = inputs
+        axes, initial = attrs["axes"], attrs.get("initial")
+        count = 1
+        for axis in axes:
+            count *= x.shape[axis]
+        ufunc = UFUNCS[op, "logical" if x.dtype.kind == "b" else ""]
+        wide = accumulator(op, x.dtype)
+        compiled = _compiled(op, attrs, x, output)
+
+        def run(x: Any, out: Any = None) -> Any:
+            if out is None:
+                out = empty(output.shape, output.dtype)
+            if compiled is not None and x.size >= max(1, get_options().small):
+                compiled(x, out)
+                if initial is not None:
+                    ufunc(out, np.asarray(initial).astype(out.dtype), out=out)
+                return out
+            with np.errstate(all="ignore"):
+                total = _reduced(ufunc, x, axes, wide, is_mean=op == "reduce_mean")
+                if initial is not None:
+                    total = ufunc(total, np.asarray(initial).astype(wide))
+                if op == "reduce_mean":
+                    total = np.true_divide(total, count)
+                np.copyto(out, total, casting="unsafe")
+            return out
+
+        return run
+
+    return bind
+
+
+def _compiled(
+    op: str, attrs: Attrs, x: ArraySpec, output: ArraySpec
+) -> Callable[[Any, Any], None] | None:
+    """What runs large reductions of x, or None where compiled kernels do not know its dtype."""
+    axes = attrs["axes"]
+    body = body_of((x,), (), (0,))
+    if body is None or x.size == 0:
+        return None
+    if x.dtype.kind == "c" and op in ("reduce_sum", "reduce_mean"):
+        return _compiled_complex(op, axes, x, output)
+    reduction = Reduction(ElementwiseFusionPlan((x,), (), (0,), op, axes), body)
+    return lambda x, out: reduction((out,), (x,))
+
+
+def _compiled_complex(
+    op: str, axes: Axes, x: ArraySpec, output: ArraySpec
+) -> Callable[[Any, Any], None]:
+    """Sums of complex numbers as sums of real ones, which have vector instructions.
+
+    Where the fastest axis stays, the parts are one more axis behind it; where it is reduced, they are
+    two results of one pass.
+    """
+    real = real_of(x.dtype)
+    pairs = ArraySpec(real, (*x.shape, 2))
+    plan = ElementwiseFusionPlan((pairs,), (), (0,), op, axes)
+    behind = Reduction(plan, body_of((pairs,), (), (0,)))
+    steps = (FusionStep("real", (0,)), FusionStep("imag", (0,)))
+    plan = ElementwiseFusionPlan((x,), steps, (1, 2), op, axes)
+    both = Reduction(plan, body_of(plan.values(), steps, (1, 2)))
+
+    def run(x: Any, out: Any) -> None:
+        pace = [(abs(stride) or 1 << 62, -axis) for axis, stride in enumerate(x.strides)]
+        fastest = -min(pace, default=(0, 0))[1]
+        if fastest in axes:
+            both((out.real, out.imag), (x,))
+        elif out.flags.c_contiguous:
+            behind((_parts(out),), (_parts(x),))
+        else:
+            whole = np.empty(out.shape, out.dtype)
+            behind((_parts(whole),), (_parts(x),))
+            np.copyto(out, whole)
+
+    return run
+
+
+def _parts(x: Any) -> Any:
+    """Real and imaginary parts along a last axis of their own, as a view."""
+    real = x.real
+    return np.lib.stride_tricks.as_strided(real, (*x.shape, 2), (*x.strides, real.itemsize))
+
+
+def _reduced(ufunc: Any, x: Any, axes: Axes, wide: DType, is_mean: bool) -> Any:
+    """The reduction in the accumulator's dtype, by NumPy; its sum of float32 is pairwise already
+    where the last axis is reduced, so that nothing need be widened there, but for a mean, whose sum
+    may be beyond float32."""
+    if ufunc is np.add and not is_mean and x.dtype.char in "fF" and x.ndim - 1 in axes:
+        wide = x.dtype
+    keywords: dict[str, Any] = {}
+    if ufunc.identity is None and 0 in x.shape:
+        keywords["initial"] = _least(ufunc, wide)
+    if x.dtype.kind == "V":  # NumPy's reductions do not know the dtypes of ml_dtypes
+        x = x.astype(wide)
+    if x.dtype.kind == "b":
+        return ufunc.reduce(x, axis=axes)
+    return ufunc.reduce(x, axis=axes, dtype=wide, **keywords)
+
+
+def _least(ufunc: Any, dtype: DType) -> Any:
+    """What max or min of nothing is, before `initial` is taken in."""
+    if dtype.kind in "fO":
+        return -np.inf if ufunc is np.maximum else np.inf
+    info: Any = np.iinfo(dtype)
+    return info.min if ufunc is np.maximum else info.max
+
+
+def bind_argument(function: Any) -> Callable[..., Kernel]:
+    """Bind argmax or argmin: the first extreme index, that of the first NaN where there is one."""
+
+    def bind(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+        axis = attrs["axis"]
+
+        def run(x: Any, out: Any = None) -> Any:
+            if out is None:
+                out = empty(output.shape, output.dtype)
+            if x.dtype.kind == "V":
+                x = x.astype(np.float32)
+            return _argument(function, np.moveaxis(x, axis, -1), out)
+
+        return run
+
+    return bind
+
+
+def _argument(function: Any, x: Any, out: Any) -> Any:
+    """Along the last axis of x, in blocks: NumPy copies what does not lie contiguous there."""
+    if x.size < max(1, get_options().small) or not out.ndim:
+        out[...] = function(x, axis=-1)
+        return out
+    axis = int(np.argmax(out.shape))
+    rows, targets = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
+    step = max(1, BLOCK * len(rows) // x.size)
+
+    def piece(start: int, stop: int) -> None:
+        for at in range(start, stop, step):
+            part = slice(at, min(at + step, stop))
+            targets[part] = function(rows[part], axis=-1)
+
+    parallel_for(piece, len(rows))
+    return out

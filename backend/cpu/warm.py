@@ -1,0 +1,60 @@
+"""Compiling ahead: after `warmup()` the first large call waits for no compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..._base.options import options
+from ..._base.progress import Progress
+from ..spec import dtype_from_name
+from .backend import CpuBackend, cpu
+
+COMMON = ("float32", "float64", "complex64", "complex128")
+_SHAPES = (((64,), (0,)), ((64, 64), (0,)), ((8, 1024), (0,)), ((64, 3), (0,)))
+
+
+def warmup(dtypes: Iterable[Any] = COMMON) -> int:
+    """Compile the kernels of moves, contractions and reductions for these dtypes; returns how many calls.
+
+    What is compiled stays in the user's cache folder, so that later processes only load it. Chains of
+    elementwise ops are compiled when a plan of them first runs. A progress line is drawn as for all
+    long work (see `options(progress=)`). About a second for each dtype and kind of kernel; a tenth of
+    that where the folder has them already.
+
+    Args:
+        dtypes: names or NumPy dtypes; those that compiled kernels do not compute with are moved only.
+
+    >>> from einloom import warmup
+    >>> warmup(["int8"]) > 0
+    True
+    """
+    names = [dtype_from_name(name) if isinstance(name, str) else np.dtype(name) for name in dtypes]
+    calls = [call for dtype in names for call in _calls(cpu(), dtype)]
+    with options(small=0, threads=1), Progress("compiling kernels", len(calls), 0.0) as progress:
+        for call in calls:
+            call()
+            progress.advance()
+    return len(calls)
+
+
+def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], Any]]:
+    """Small calls that between them reach each kernel in each form that depends on strides."""
+    square = np.ones((64, 64), dtype)
+    yield lambda: backend.apply("copy", {}, square.T)
+    supported = backend.capabilities()
+    matrices = np.ones((64, 4, 4), dtype)
+    batch = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
+    if dtype.name in supported["dot_general"]:
+        yield lambda: backend.apply("dot_general", batch, matrices, matrices)
+    for op in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min"):
+        if dtype.name not in supported[op]:
+            continue
+        for shape, axes in _SHAPES:
+            x = np.ones(shape, dtype)
+            attrs = {"axes": axes}
+            if op in ("reduce_max", "reduce_min"):
+                attrs["initial"] = None  # type: ignore[assignment]
+            yield lambda op=op, attrs=attrs, x=x: backend.apply(op, attrs, x)  # type: ignore[misc]

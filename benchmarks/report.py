@@ -1,0 +1,110 @@
+"""What is told of a suite: a table, geometric means, the cases where we are behind; and kept as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from .harness import OURS, CaseResult
+
+RESULTS = Path(__file__).parent / "results"
+MOST = 5.0  # what a ratio counts for in the capped mean
+BEHIND = 0.95  # ratios below this are named
+HARD = 0.15  # of copy bandwidth: where the best peer stays below it, it is a hard case
+
+
+def report(suite: str, results: list[CaseResult], facts: dict[str, Any], keep: bool) -> None:
+    """Print the table and the summary; with `keep`, write benchmarks/results/SUITE.json."""
+    print_table(results)
+    totals = summary(results)
+    print_summary(totals)
+    if not keep:
+        return
+    RESULTS.mkdir(exist_ok=True)
+    document = {
+        "suite": suite,
+        "machine": facts,
+        "summary": totals,
+        "results": [asdict(result) | _derived(result) for result in results],
+    }
+    file = RESULTS / f"{suite}.json"
+    file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"kept in {file.relative_to(RESULTS.parent.parent)}")
+
+
+def summary(results: list[CaseResult]) -> dict[str, Any]:
+    """Geometric means over the cases that have the figure; None where none has."""
+    ratios = {result.name: r for result in results if (r := result.ratio()) is not None}
+    hard = [ratios[result.name] for result in results if result.name in ratios and _hard(result)]
+    fractions = [f for result in results if (f := _our_fraction(result)) is not None]
+    return {
+        "best_peer_over_ours": geometric_mean(list(ratios.values())),
+        "best_peer_over_ours_capped": geometric_mean([min(MOST, r) for r in ratios.values()]),
+        "copy_fraction": geometric_mean(fractions),
+        "hard_cases": len(hard),
+        "best_peer_over_ours_hard": geometric_mean(hard),
+        "behind": {name: r for name, r in ratios.items() if r < BEHIND},
+    }
+
+
+def geometric_mean(values: list[float]) -> float | None:
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+
+
+def print_table(results: list[CaseResult]) -> None:
+    width = max(len(result.name) for result in results)
+    names = list(dict.fromkeys(who for result in results for who in result.seconds))
+    headings = " ".join(f"{who:>18}" for who in names)
+    print(f"{'':{width}} {headings}  best peer/ours     GB/s  of copy")
+    for result in results:
+        if not result.seconds:
+            for who, outcome in result.facts.items():
+                print(f"{result.name:{width}} {who}: {outcome}")
+            continue
+        cells = [
+            f"{result.seconds[who] * 1e3:>15.4f} ms" if who in result.seconds else f"{'-':>18}"
+            for who in names
+        ]
+        figures = f"{_two(result.ratio()):>14} {_two(result.gbytes()):>8} {_two(_our_fraction(result)):>8}"
+        print(f"{result.name:{width}} {' '.join(cells)}  {figures}")
+
+
+def print_summary(totals: dict[str, Any]) -> None:
+    if totals["best_peer_over_ours"] is not None:
+        print(
+            f"geometric mean of best peer/ours: {_two(totals['best_peer_over_ours'])}; "
+            f"with a ratio counting at most {MOST:g}: {_two(totals['best_peer_over_ours_capped'])}"
+        )
+        behind = (f"{name} ({_two(ratio)})" for name, ratio in totals["behind"].items())
+        print(f"below {BEHIND}: {', '.join(behind) or 'none'}")
+    if totals["copy_fraction"] is not None:
+        print(f"geometric mean of the fraction of copy bandwidth: {_two(totals['copy_fraction'])}")
+        print(
+            f"best peer below {HARD} of copy bandwidth: {totals['hard_cases']} cases, geometric mean "
+            f"of best peer/ours there: {_two(totals['best_peer_over_ours_hard'])}"
+        )
+
+
+def _our_fraction(result: CaseResult) -> float | None:
+    return result.copy_fraction(result.seconds.get(OURS))
+
+
+def _hard(result: CaseResult) -> bool:
+    fraction = result.copy_fraction(result.best_peer())
+    return fraction is not None and fraction < HARD
+
+
+def _derived(result: CaseResult) -> dict[str, float | None]:
+    return {
+        "ratio": result.ratio(),
+        "gbytes": result.gbytes(),
+        "copy_fraction": _our_fraction(result),
+        "best_peer_copy_fraction": result.copy_fraction(result.best_peer()),
+    }
+
+
+def _two(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

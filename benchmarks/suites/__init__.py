@@ -1,0 +1,24 @@
+"""Which suites there are: each yields results of its cases, of small ones when `quick`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..harness import CaseResult
+from .einsum import einsum
+from .elementwise import elementwise
+from .imports import imports
+from .overhead import overhead
+from .permutations import permutations
+from .reductions import reductions
+from .threads import threads
+
+SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
+    "overhead": overhead,
+    "einsum": einsum,
+    "permutations": permutations,
+    "elementwise": elementwise,
+    "reductions": reductions,
+    "threads": threads,
+    "import": imports,
+}

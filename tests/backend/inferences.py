@@ -1,0 +1,51 @@
+"""Legal calls of ops that have no kernel everywhere, and the dtypes and shapes that they infer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.backend.bad_calls import along, gathering, index, scattering, solving, spec, window
+
+from einloom.backend.spec import ArraySpec
+
+Inference = tuple[str, dict[str, Any], tuple[ArraySpec, ...], str]
+
+INFERENCES: list[Inference] = [
+    ("associative_scan", {"axis": 0, "kind": "sum"}, (spec(2, 3),), "float64[2,3]"),
+    ("sort", {"axis": 1, "descending": False}, (spec(2, 3, dtype="c8"),), "complex64[2,3]"),
+    ("argsort", {"axis": 0, "descending": True}, (spec(2, 3),), "int64[2,3]"),
+    ("take", {"axis": 1}, (spec(2, 3), index(4, 5)), "float64[2,4,5]"),
+    ("take_along_axis", {"axis": 1}, (spec(2, 3), index(2, 7)), "float64[2,7]"),
+    ("gather", gathering(), (spec(2, 3), index(5, 1)), "float64[5,3]"),
+    ("scatter", scattering(), (spec(2, 3), index(5, 1), spec(5, 3)), "float64[2,3]"),
+    ("gather_dynamic_slice_sizes", gathering(), (spec(2, 3), index(5, 1)), "float64[5,3]"),
+    ("scatter_along_axis", along(mode="add"), (spec(2), index(5), spec(5)), "float64[2]"),
+    ("dynamic_slice", {"sizes": (1, 2)}, (spec(2, 3), index(2)), "float64[1,2]"),
+    ("dynamic_update_slice", {}, (spec(2, 3), spec(1, 2), index(2)), "float64[2,3]"),
+    ("unfold", window(strides=(2,), low=(1,)), (spec(7, 4),), "float64[7,2,2]"),
+    ("fold", window(sizes=(4,), strides=(2,), low=(1,)), (spec(7, 2, 2),), "float64[7,4]"),
+    ("threefry2x32", {}, (index(5, 2), index(5, 2)), "int64[5,2]"),
+    ("shape_of", {"axis": 1}, (spec(2, 3),), "int64[]"),
+    ("dynamic_truncate", {"axis": 1}, (spec(2, 3), index()), "float64[2,3]"),
+    ("pad_to_match", {"axis": 1}, (spec(2, 3), spec(2, 5, dtype=bool)), "float64[2,5]"),
+    ("cholesky", {}, (spec(4, 2, 2),), "float64[4,2,2]"),
+    ("triangular_solve", solving(), (spec(2, 2), spec(2, 3)), "float64[2,3]"),
+    ("lu", {}, (spec(4, 3, 2),), "float64[4,3,2] int64[4,2]"),
+    ("lu_solve", {"trans": "T"}, (spec(2, 2), index(2), spec(2, 3)), "float64[2,3]"),
+    ("full_piv_lu", {}, (spec(2, 2),), "float64[2,2] int64[2] int64[2]"),
+    (
+        "full_piv_lu_solve",
+        {"trans": "N"},
+        (spec(2, 2), index(2), index(2), spec(2, 3)),
+        "float64[2,3]",
+    ),
+    ("solve", {}, (spec(4, 2, 2), spec(4, 2, 3)), "float64[4,2,3]"),
+    ("qr", {}, (spec(3, 2),), "float64[3,2] float64[2,2]"),
+    ("svd", {}, (spec(3, 2, dtype="c8"),), "complex64[3,2] float32[2] complex64[2,2]"),
+    ("eigh", {}, (spec(2, 2, dtype="c8"),), "float32[2] complex64[2,2]"),
+    ("eig", {}, (spec(2, 2, dtype="f4"),), "complex64[2] complex64[2,2]"),
+    ("fft", {"axes": (0,)}, (spec(4),), "complex128[4]"),
+    ("ifft", {"axes": (1, 0)}, (spec(2, 4, dtype="f2"),), "complex64[2,4]"),
+    ("rfft", {"axes": (0, 1)}, (spec(4, 5),), "complex128[4,3]"),
+    ("irfft", {"axes": (0,), "n": 5}, (spec(3, dtype="c8"),), "float32[5]"),
+]

@@ -1,0 +1,215 @@
+"""Every kernel of every backend does what its row of the catalogue says, for every dtype and layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.backend.backends import BACKENDS, PATHS, cases, dtypes_of, get, path, put
+from tests.backend.calls import (
+    CELLS,
+    LAYOUTS,
+    OF_THEIR_OWN,
+    OUT_LAYOUTS,
+    Call,
+    arrangements,
+    calls,
+    junk,
+    layouts_of,
+    missing_cells,
+    operands,
+    values,
+)
+from tests.backend.laws import Array, assert_means, meaning
+from tests.cases import lay_out
+
+from einloom.backend.catalogue import CATALOGUE
+from einloom.backend.dtypes import class_of, reaches
+from einloom.backend.spec import ArraySpec, dtype_from_name, dtype_name
+
+WITH_KERNEL = [op for op in CATALOGUE if any(op in one.capabilities() for one in BACKENDS.values())]
+FROM_TABLE = [op for op in WITH_KERNEL if op not in OF_THEIR_OWN]
+WRITING = [op for op in FROM_TABLE if not CATALOGUE[op].is_view]
+
+
+@contextmanager
+def noting(*what: object) -> Iterator[None]:
+    """Name the cell in the traceback of what fails in it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(", ".join(map(str, what)))
+        raise
+
+
+def paths(op: str, name: str, call: Call) -> list[str]:
+    """Ways through the kernels to compare: all, but those that would be compiled for this call alone."""
+    if CATALOGUE[op].is_view:
+        return ["as shipped"]
+    if op in REDUCTIONS and not (name in REDUCTIONS[op] and call.attrs["axes"] in FEW):
+        return ["as shipped"]
+    return [how for how in PATHS if how != "two threads" or name in THREADED]
+
+
+THREADED = (
+    "int64",
+    "float32",
+    "bfloat16",
+    "object",
+)  # handing work over takes longer than the work
+
+
+# A reduction is compiled for each dtype and arrangement of axes, which takes a second each.
+REDUCTIONS = {
+    "reduce_sum": ("bool", "float32"),
+    "reduce_prod": ("uint16",),
+    "reduce_mean": ("float32",),
+    "reduce_max": ("float32",),
+    "reduce_min": ("int64",),
+}
+FEW = ((1,), (1, 4, 2))
+
+
+@pytest.mark.parametrize(("backend", "op", "name"), cases(FROM_TABLE))
+def test_law(backend: str, op: str, name: str, rng: np.random.Generator) -> None:
+    """For every layout of the operands, which stay as they were; views share memory, others do not."""
+    dtype = dtype_from_name(name)
+    view = CATALOGUE[op].view
+    for call in calls(op):
+        specs, outputs = call.specs(dtype), call.outputs(dtype)
+        kernel = BACKENDS[backend].bind(op, call.attrs, specs, outputs)
+        for layouts in arrangements(call, dtype):
+            arrays = operands(call, dtype, layouts, rng)
+            before = [x.tolist() for x in arrays]
+            want = meaning(op, call.attrs, arrays, outputs)
+            for how in paths(op, name, call):
+                with noting(call, layouts, how), path(how):
+                    got = get(backend, kernel(*put(backend, *arrays)))
+                    assert_means(got, op, call.attrs, arrays, outputs, want)
+                    assert repr([x.tolist() for x in arrays]) == repr(before), "operand modified"
+                    assert_memory(view, got, arrays)
+
+
+def assert_memory(view: str, got: Any, arrays: list[Array]) -> None:
+    for one in got if isinstance(got, tuple) else (got,):
+        shared = any(np.shares_memory(one, x) for x in arrays)
+        if view == "always":
+            assert one.size == 0 or shared, "a copy"
+        if view == "never":
+            assert not shared, "a view"
+            assert one.flags.writeable
+
+
+@pytest.mark.parametrize(("backend", "op", "name"), cases(WRITING))
+def test_out(backend: str, op: str, name: str, rng: np.random.Generator) -> None:
+    """`out` of any strides is written completely and returned."""
+    dtype = dtype_from_name(name)
+    for call in calls(op):
+        specs, outputs = call.specs(dtype), call.outputs(dtype)
+        kernel = BACKENDS[backend].bind(op, call.attrs, specs, outputs)
+        arrays = operands(call, dtype, "C", rng)
+        want = meaning(op, call.attrs, arrays, outputs)
+        layouts, hows = layouts_of(outputs[0].dtype, OUT_LAYOUTS), paths(op, name, call)
+        for k, layout in enumerate(layouts * 2):
+            how = hows[(k + k // len(layouts)) % len(hows)]
+            out = junk(outputs[0], layout, rng)
+            with noting(call, "out", layout, how), path(how):
+                (target,) = put(backend, out)
+                assert kernel(*put(backend, *arrays), out=target) is target
+                assert_means(get(backend, target), op, call.attrs, arrays, outputs, want)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backend", "op", "name"), cases(REDUCTIONS))
+def test_compiled_reductions(
+    backend: str, op: str, name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them."""
+    monkeypatch.setitem(REDUCTIONS, op, (name,))
+    monkeypatch.setattr(f"{__name__}.FEW", [call.attrs["axes"] for call in calls(op)])
+    test_law(backend, op, name, rng)
+    test_out(backend, op, name, rng)
+
+
+def test_tables_are_complete() -> None:
+    """Every op with a kernel has calls, and meets every layout that its operands can have."""
+    for op in FROM_TABLE:
+        assert calls(op), op
+        assert missing_cells(op) <= CANNOT.get(op, set()), op
+    assert set(CANNOT) <= set(FROM_TABLE)
+
+
+FLAT = {"scalar"}  # these need an axis
+CANNOT: dict[str, set[str]] = {
+    **dict.fromkeys(("concatenate", "split", "extract_diagonal", "embed_diagonal"), FLAT),
+    **dict.fromkeys(("tril", "triu", "argmax", "argmin", "matmul"), FLAT),
+}
+
+
+def test_cells_are_those_nine() -> None:
+    assert len(CELLS) == 9
+
+
+# ---- conversions --------------------------------------------------------------------------------
+
+
+CASTS = [(backend, name) for backend in BACKENDS for name in dtypes_of(backend, "cast")]
+
+
+@pytest.mark.parametrize(("backend", "name"), CASTS)
+def test_cast(backend: str, name: str, rng: np.random.Generator) -> None:
+    """To every dtype; `convert` agrees where it is legal."""
+    source = dtype_from_name(name)
+    for target_name in dtypes_of(backend, "cast"):
+        target = dtype_from_name(target_name)
+        for shape in ((), (2, 3), (2, 1, 2, 3, 2), (0, 2)):
+            for layout in layouts_of(source, LAYOUTS if len(shape) == 2 else ("C", "transposed")):
+                output = ArraySpec(target, shape)
+                x = lay_out(castable(rng, shape, source, target), layout, rng)
+                attrs = {"dtype": target_name}
+                want = meaning("cast", attrs, [x], (output,))
+                ops = ["cast", "convert"] if reaches(source, target) else ["cast"]
+                for op in ops:
+                    for how in PATHS if name in THREADED else ("as shipped", "kernels forced"):
+                        with noting(op, source, target, shape, layout, how), path(how):
+                            check_cast(backend, op, x, output, want, rng)
+
+
+def check_cast(
+    backend: str, op: str, x: Array, output: ArraySpec, want: Any, rng: np.random.Generator
+) -> None:
+    attrs = {"dtype": dtype_name(output.dtype)}
+    (given,) = put(backend, x)
+    got = get(backend, BACKENDS[backend].apply(op, attrs, given))
+    assert_means(got, op, attrs, [x], output, want)
+    (out,) = put(backend, junk(output, "transposed", rng))
+    assert BACKENDS[backend].apply(op, attrs, given, out=out) is out
+    assert_means(get(backend, out), op, attrs, [x], output, want)
+
+
+def castable(
+    rng: np.random.Generator, shape: tuple[int, ...], source: np.dtype, target: np.dtype
+) -> Array:
+    """Every bit of the source; what goes through Python objects fits the narrowest dtype."""
+    if source.kind == "O":
+        return values(rng, shape, source, target)
+    x = values(rng, shape, source)
+    if class_of(source) in ("float", "complex") and target.kind != "O":
+        return x * np.asarray(8, source) if source.kind == "V" else (x * 100).astype(source)
+    return x
+
+
+@pytest.mark.parametrize("name", dtypes_of("cpu", "constant"))
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_constant(backend: str, name: str) -> None:
+    dtype = dtype_from_name(name)
+    for value in (True, 0, 1, 5, 0.5, -0.0, 1 - 2j):
+        if isinstance(value, complex) and dtype.kind not in "cO":
+            continue
+        attrs = {"value": value, "dtype": name}
+        got = get(backend, BACKENDS[backend].apply("constant", attrs))
+        assert_means(got, "constant", attrs, [], ArraySpec(dtype, ()))
+        assert not got.flags.writeable  # all calls share it

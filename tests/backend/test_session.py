@@ -1,0 +1,198 @@
+"""An instance of the backend has its own number of threads, a session one for a block; neither leaks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from einloom import warmup
+from einloom._base.errors import ConversionError, OptionError
+from einloom._base.options import get_options, num_threads, options
+from einloom.backend.catalogue import infer
+from einloom.backend.cpu import CpuBackend, cpu, jit, warm
+from einloom.backend.fusion import ElementwiseFusionPlan, FusionStep
+from einloom.backend.spec import ArraySpec
+
+Array = np.ndarray[Any, Any]
+PACKAGE = "einloom.backend.cpu"
+X = np.ones((40, 50))
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many threads each parallel loop of a kernel had."""
+    found: list[int] = []
+
+    def count(run: Any, n: int, threads: int | None = None) -> None:
+        found.append(threads or num_threads())
+        run(0, n)
+
+    for name, module in tuple(sys.modules.items()):
+        if name.startswith(f"{PACKAGE}.") and hasattr(module, "parallel_for"):
+            monkeypatch.setattr(module, "parallel_for", count)
+    with options(small=0, threads=3):
+        yield found
+
+
+def specs(*arrays: Array) -> tuple[ArraySpec, ...]:
+    return tuple(ArraySpec(x.dtype, x.shape) for x in arrays)
+
+
+def bound(backend: CpuBackend, op: str, attrs: dict[str, Any], *arrays: Array) -> Any:
+    return backend.bind(op, attrs, specs(*arrays), infer(op, attrs, specs(*arrays)))
+
+
+CHAIN = ElementwiseFusionPlan(specs(X, X), (FusionStep("multiply", (0, 1)),), (2,))
+KERNELS: dict[str, Any] = {
+    "elementwise": lambda backend: bound(backend, "sin", {}, X)(X),
+    "cast": lambda backend: bound(backend, "cast", {"dtype": "int8"}, X)(X),
+    "move": lambda backend: bound(backend, "copy", {}, X.T)(X.T),
+    "reduction": lambda backend: bound(backend, "reduce_sum", {"axes": (0,)}, X)(X),
+    "argument": lambda backend: bound(backend, "argmax", {"axis": 0}, X)(X),
+    "chain": lambda backend: backend.fuse(CHAIN)(X, X),
+    "apply": lambda backend: backend.apply("add", {}, X, X),
+    "out": lambda backend: backend.apply("add", {}, X, X, out=np.empty_like(X)),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_kernels_run_on_their_instances_threads(kernel: str, seen: list[int]) -> None:
+    """The default on those of the options in force when it runs, an instance on its own."""
+    run = KERNELS[kernel]
+    run(cpu())
+    assert set(seen) == {3}
+    seen.clear()
+    run(cpu(threads=5))
+    assert set(seen) == {5}
+    assert get_options().threads == 3
+    seen.clear()
+    with cpu().session(threads=2) as backend:
+        run(backend)
+        run(cpu())
+    assert set(seen) == {2}
+    seen.clear()
+    with cpu(threads=5).session(threads=4) as backend:
+        run(backend)
+    assert set(seen) == {4}
+    seen.clear()
+    with cpu(threads=5).session() as backend:
+        run(backend)
+    assert set(seen) == {5}
+
+
+def test_a_kernel_is_bound_to_its_instance(seen: list[int]) -> None:
+    """Wherever it runs later."""
+    mine, default = bound(cpu(threads=6), "sin", {}, X), bound(cpu(), "sin", {}, X)
+    with options(threads=2):
+        mine(X), default(X)
+    assert seen == [6, 2]
+
+
+def test_nothing_leaks() -> None:
+    before = get_options()
+    with cpu().session(threads=7), ThreadPoolExecutor(1) as pool:
+        assert num_threads() == 7
+        assert pool.submit(get_options).result() == before  # another thread's are its own
+    assert get_options() == before
+    sine = bound(cpu(threads=2), "sin", {}, X)
+    with pytest.raises(TypeError, match="sin"), cpu().session(threads=7):
+        sine(X, out=np.empty((40, 50), bool))
+    assert get_options() == before
+
+
+def test_sessions_nest() -> None:
+    with cpu().session(threads=7) as outer, outer.session(threads=2) as inner:
+        assert (num_threads(), outer.threads, inner.threads) == (2, 7, 2)
+        with inner.session() as same:
+            assert same is inner
+            assert num_threads() == 2
+    with cpu().session() as backend:
+        assert backend is cpu()
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.0, 2.5, "2", True, np.int64(2), (1,)])
+def test_bad_threads(threads: Any) -> None:
+    with pytest.raises(OptionError, match=r"threads=.*: give a positive integer, or None"):
+        cpu(threads=threads)
+    with (
+        pytest.raises(OptionError, match=r"threads=.*: give a positive integer, or None"),
+        cpu().session(threads=threads),
+    ):
+        pass
+
+
+def test_instances() -> None:
+    assert cpu() is cpu(None)
+    assert (repr(cpu()), repr(cpu(threads=3))) == ("cpu()", "cpu(threads=3)")
+    assert cpu(threads=3).threads == 3
+    assert cpu().threads is None
+
+
+def test_placement() -> None:
+    for x in (X, np.array(1), X[::2].T, np.ma.masked_array([1])):
+        assert cpu().placement(x) == "cpu"
+    for other in (1, [1.0], memoryview(b"1"), np.float64(1), None):
+        with pytest.raises(ConversionError, match=r"placement: .*numpy\.ndarray"):
+            cpu().placement(other)
+
+
+VIEWS = [
+    (X, ((40, 50), (50, 1), 0)),
+    (X.T, ((50, 40), (1, 50), 0)),
+    (X[3:, 2::5], ((37, 10), (50, 5), 152)),
+    (X[::-1, ::-2], ((40, 25), (-50, -2), 1999)),
+    (np.broadcast_to(X[0], (2, 50)), ((2, 50), (0, 1), 0)),
+    (X[5][7:8], ((1,), (1,), 257)),
+    (np.array(3, np.int8), ((), (), 0)),
+]
+
+
+@pytest.mark.parametrize(("x", "want"), VIEWS, ids=[str(row[1]) for row in VIEWS])
+def test_view(x: Array, want: tuple[Any, ...]) -> None:
+    assert cpu().view(x) == want
+
+
+def test_view_of_lent_memory() -> None:
+    """Offsets count from the buffer's start, also where the array has come out of the cache."""
+    x = cpu().empty(ArraySpec(np.dtype("f4"), (1000, 1000)))
+    assert cpu().view(x) == ((1000, 1000), (1000, 1), 0)
+    assert cpu().view(x[2:, 3:]) == ((998, 997), (1000, 1), 2003)
+
+
+# ---- compiling ahead -----------------------------------------------------------------------------
+
+
+def compiled() -> int:
+    """Signatures of all kernels of this process."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(f"{PACKAGE}.")]
+    found = {id(x): x for module in modules for x in vars(module).values()}
+    kernels = [*found.values(), *jit._GENERATED._items.values()]
+    return sum(len(x.signatures) for x in kernels if isinstance(x, jit.Kernel))
+
+
+def test_warmup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts its calls, draws a line where that is asked for, and leaves nothing to compile."""
+    monkeypatch.setattr(warm, "_SHAPES", warm._SHAPES[:1])
+    before = get_options()
+    with options(progress=True):
+        count = warmup(["float64"])
+    assert count > 0
+    drawn = capsys.readouterr().err
+    assert "compiling kernels" in drawn
+    assert "100%" in drawn
+    assert get_options() == before
+    ready = compiled()
+    with options(progress=False):
+        assert warmup([np.dtype("f8")]) == count
+    assert capsys.readouterr().err == ""
+    with options(small=0, threads=2):
+        cpu().apply("reduce_sum", {"axes": (0,)}, np.ones(700))
+        cpu().apply("reduce_max", {"axes": (0,), "initial": None}, np.ones(700))
+        cpu().apply("copy", {}, np.ones((90, 70)).T)
+    assert compiled() == ready
+    assert warmup([]) == 0

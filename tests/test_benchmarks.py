@@ -1,0 +1,211 @@
+"""The benchmarks: every suite runs in small, with results checked, and the figures are what they say.
+
+Nothing here is timed. Peers that are not installed are left out, as they are by the suites.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks import report
+from benchmarks.harness import CaseResult, measure
+from benchmarks.machine import machine, threaded_copy
+from benchmarks.suites import SUITES
+from benchmarks.suites.elementwise import CHAINS, OPS, Chain, expression, fusion_plan
+from benchmarks.suites.permutations import (
+    DTYPES,
+    FILE,
+    drawn,
+    laid_out,
+    published,
+    random_array,
+    shrunk,
+)
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def kept() -> dict[str, int]:
+    return {file.name: file.stat().st_mtime_ns for file in report.RESULTS.iterdir()}
+
+
+# ---- every suite ------------------------------------------------------------------------------
+
+
+def test_every_suite_runs_in_small_and_keeps_nothing() -> None:
+    before = kept()
+    done = run("--quick")
+    assert done.returncode == 0, done.stderr
+    for name in SUITES:
+        assert f"== {name}: " in done.stdout
+    assert kept() == before
+
+
+def test_unknown_suite_is_named() -> None:
+    done = run("einsums", "--quick")
+    assert done.returncode == 2
+    assert "'einsums'" in done.stderr
+    assert "permutations" in done.stderr
+
+
+# ---- the harness ------------------------------------------------------------------------------
+
+
+def test_results_are_checked_before_timing() -> None:
+    with pytest.raises(AssertionError, match="peer disagrees with einloom"):
+        measure("x", {"einloom": lambda: np.ones(3), "peer": lambda: np.arange(3.0)}, quick=True)
+    with pytest.raises(AssertionError, match="peer disagrees"):  # where broadcasting would hide it
+        measure("x", {"einloom": lambda: np.ones(3), "peer": lambda: np.ones((1, 3))}, quick=True)
+    close = {"einloom": lambda: np.ones(3), "peer": lambda: np.ones(3) + 1e-15}
+    assert measure("x", close, quick=True).seconds
+    with pytest.raises(AssertionError, match="peer disagrees"):
+        measure("x", close, tolerance=0, quick=True)
+
+
+def test_a_peer_that_fails_says_why_and_we_may_not() -> None:
+    def fail() -> None:
+        raise ValueError("rank")
+
+    result = measure("x", {"einloom": lambda: 1.0, "peer": fail}, quick=True)
+    assert result.failed == {"peer": "ValueError: rank"}
+    assert set(result.seconds) == {"einloom"}
+    with pytest.raises(ValueError, match="rank"):
+        measure("x", {"numpy": lambda: 1.0, "einloom": fail}, quick=True)
+
+
+def test_every_contender_is_timed_and_the_copy_beside_them() -> None:
+    result = measure("x", {"einloom": lambda: 1.0, "peer": lambda: 1.0}, rounds=3, moved=1000)
+    assert all(seconds > 0 for seconds in result.seconds.values())
+    assert result.copy_seconds is not None
+    assert result.copy_seconds > 0
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2, 7, 4096])
+def test_the_copy_moves_as_many_bytes(moved: int) -> None:
+    copied = threaded_copy(moved)()
+    assert copied.nbytes == max(1, moved // 2)
+    assert np.all(copied == 1)
+
+
+def test_machine_knows_its_rates() -> None:
+    facts = machine(quick=True)
+    for rate in ("gemm_gflops", "copy_gbytes", "threaded_copy_gbytes"):
+        assert facts[rate] > 0
+    assert facts["versions"]["numpy"] == np.__version__
+
+
+# ---- the report -------------------------------------------------------------------------------
+
+CASES = [
+    CaseResult("even", {"numpy": 4.0, "torch": 2.0, "einloom": 2.0}, moved=10**9, copy_seconds=1.0),
+    CaseResult("hard", {"numpy": 16.0, "einloom": 2.0}, moved=10**9, copy_seconds=1.0),
+    CaseResult("behind", {"numpy": 1.0, "einloom": 2.0}),
+    CaseResult("floor", {"floor": 1.0, "einloom": 2.0}, baselines=("floor",)),
+    CaseResult("trial", facts={"einloom": "survives"}),
+]
+
+
+def test_figures_of_a_case() -> None:
+    even, *_, floor, trial = CASES
+    assert (even.best_peer(), even.ratio(), even.gbytes()) == (2.0, 1.0, 0.5)
+    assert even.copy_fraction(even.seconds["numpy"]) == 0.25
+    assert floor.ratio() is floor.gbytes() is floor.copy_fraction(2.0) is None
+    assert trial.ratio() is None
+
+
+def test_summary() -> None:
+    totals = report.summary(CASES)
+    assert totals["best_peer_over_ours"] == pytest.approx((1 * 8 * 0.5) ** (1 / 3))
+    assert totals["best_peer_over_ours_capped"] == pytest.approx((1 * 5 * 0.5) ** (1 / 3))
+    assert totals["copy_fraction"] == pytest.approx(0.5)
+    assert (totals["hard_cases"], totals["best_peer_over_ours_hard"]) == (1, pytest.approx(8.0))
+    assert totals["behind"] == {"behind": 0.5}
+
+
+def test_report_is_kept_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(report, "RESULTS", tmp_path / "benchmarks" / "results")
+    report.RESULTS.parent.mkdir()
+    report.report("some", CASES, {"cpus": 2}, keep=True)
+    printed = capsys.readouterr().out
+    assert "below 0.95: behind (0.50)" in printed
+    assert "trial" in printed
+    document = json.loads((report.RESULTS / "some.json").read_text(encoding="utf-8"))
+    assert document["machine"] == {"cpus": 2}
+    assert [case["ratio"] for case in document["results"]] == [1.0, 8.0, 0.5, None, None]
+
+
+# ---- the cases --------------------------------------------------------------------------------
+
+
+def test_published_patterns_lie_as_the_file_says() -> None:
+    content = json.loads(FILE.read_text(encoding="utf-8"))
+    assert "tenferro-benchmark" in content["source"]
+    entries = content["patterns"]
+    for entry, pattern in zip(entries, published(), strict=True):
+        shape, layout = entry["shape"], entry["src_layout"]
+        memory = np.empty([shape[axis] for axis in pattern.order], np.float64)
+        src = memory.transpose(np.argsort(pattern.order))
+        assert src.shape == pattern.shape
+        assert pattern.out_order == "F"
+        if layout["kind"] == "col_major":
+            assert src.flags.f_contiguous
+        else:
+            assert [stride // 8 for stride in src.strides] == layout["strides"]
+
+
+def test_laid_out_keeps_the_shape(rng: np.random.Generator) -> None:
+    x = laid_out(rng.random((2, 3, 4)), (2, 0, 1))
+    assert x.shape == (2, 3, 4)
+    assert sorted(range(3), key=lambda axis: -x.strides[axis]) == [2, 0, 1]
+
+
+def test_drawn_patterns_are_of_every_rank_and_size() -> None:
+    patterns = list(drawn())
+    assert patterns == list(drawn())
+    assert [len(pattern.shape) for pattern in patterns] == list(range(2, 26))
+    assert {pattern.dtype for pattern in patterns} == set(DTYPES)
+    assert patterns[-1].shape == (2,) * 25
+    for pattern in patterns:
+        assert 2**22 <= np.prod(pattern.shape) <= 1.4 * 2 ** max(24, len(pattern.shape))
+        assert sorted(pattern.perm) == list(pattern.order)
+        assert list(pattern.perm) != sorted(pattern.perm)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_random_arrays(dtype: str, rng: np.random.Generator) -> None:
+    x = random_array((30, 20), dtype, rng)
+    assert (x.shape, x.dtype.name) == ((30, 20), dtype)
+    assert len(np.unique(x)) > 200
+
+
+def test_shrunk_shapes_are_small() -> None:
+    assert shrunk((2,) * 25) == (1,) * 13 + (2,) * 12
+    assert shrunk((5, 7)) == (5, 7)
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.name)
+def test_chains_are_legal_plans(chain: Chain) -> None:
+    plan = fusion_plan(chain, (4, 3), np.dtype(np.float32))
+    (spec,) = plan.output_specs()
+    assert spec.shape == ((4,) if plan.reduce else (4, 3))
+    assert {step.op for step in plan.steps} <= set(OPS)
+    assert all(f"x{k}" in expression(chain) for k in range(len(chain.inputs)))
