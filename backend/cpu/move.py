@@ -34,9 +34,11 @@ from .threads import parallel_for
 
 LINE = 64  # bytes of a cache line
 TILE = 1024  # bytes along each side of a tile that is transposed
+EDGE = 1 / 4  # of a side, outside whole blocks: large elements then move as fast one by one
 BIG = 16 << 20  # bytes of a result from which tiles are twice as long
 TABLE = 512  # the same where offsets come from tables
 RUNS = 64  # most runs of a tile
+LONG_RUN = 16  # cache lines from which a run is worth two broken ones when it is streamed
 STREAM = 4 << 20  # bytes from which a result is written past the caches
 CARRIERS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
@@ -196,7 +198,8 @@ def _runs(region: list[Axis], origin: Axis, itemsize: int, streams: bool) -> _Pl
         rows.insert(0, outer.pop())
     line = LINE // itemsize
     steps = [stride for _, stride, _ in outer + rows] + [origin[0], length]
-    streaming = streams and all(step % line == 0 for step in steps)
+    whole_lines = all(step % line == 0 for step in steps)
+    streaming = streams and (whole_lines or length >= LONG_RUN * line)
     arguments = (axis_table(outer), offsets(rows).view(np.uint64), length, line, streaming)
     return _Plan("runs", itemsize, origin, math.prod(n for n, *_ in outer), arguments)
 
@@ -233,12 +236,15 @@ def _transpose(
             n, open_[which] = b, False
         sides[which].append((n, to, of))
         sizes[which] *= n
-    if min(sizes) < max(block, line):
+    broken = max(size % block / size for size in sizes)
+    if min(sizes) < block or (itemsize == 16 and broken > EDGE):
         return None, []
     columns, rows = (offsets(axes[::-1]) for axes in sides)
     outer = _by_stride(rest, 1)
     steps = [*(to for _, to, _ in outer), *map(int, rows[0]), origin[0]]
     streaming = streams and all(step % line == 0 for step in steps)
+    if min(sizes) < line:  # blocks go to dst one by one, without meeting in a buffer
+        line, streaming = block, False
     arguments = (
         axis_table(outer),
         rows[0].view(np.uint64).copy(),

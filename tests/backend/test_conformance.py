@@ -64,7 +64,7 @@ THREADED = (
 
 # A reduction is compiled for each dtype and arrangement of axes, which takes a second each.
 REDUCTIONS = {
-    "reduce_sum": ("bool", "float32"),
+    "reduce_sum": ("float32",),
     "reduce_prod": ("uint16",),
     "reduce_mean": ("float32",),
     "reduce_max": ("float32",),

@@ -178,13 +178,20 @@ def copy_runs(
         for r in range(n_rows):
             to, of = np.uint64(d) + rows[0, r], np.uint64(s) + rows[1, r]
             if streaming:
-                for j in range(0, whole, line):
+                # line is a power of two; dst starts on a cache line
+                head = np.int64((np.uint64(line) - to % np.uint64(line)) % np.uint64(line))
+                end = head + (length - head) // line * line
+                for j in range(head):
+                    dst[to + np.uint64(j)] = src[of + np.uint64(j)]
+                for j in range(head, end, line):
                     stream_line(dst, src, to + np.uint64(j), of + np.uint64(j))
+                for j in range(end, length):
+                    dst[to + np.uint64(j)] = src[of + np.uint64(j)]
             else:
                 for j in range(0, whole, line):
                     copy_line(dst, src, to + np.uint64(j), of + np.uint64(j))
-            for j in range(whole, length):
-                dst[to + np.uint64(j)] = src[of + np.uint64(j)]
+                for j in range(whole, length):
+                    dst[to + np.uint64(j)] = src[of + np.uint64(j)]
         for axis in range(axes - 1, -1, -1):
             position[axis] += 1
             d += outer[1, axis]
