@@ -10,11 +10,20 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .._base.errors import ProgramError
 from .spec import Axes, Shape
 
 Attrs = dict[str, Any]
 Shapes = tuple[Shape, ...]
+
+
+def freeze(value: Any) -> Any:
+    """A hashable form of an attribute value: lists to tuples, NumPy scalars to Python's."""
+    if isinstance(value, (list, tuple)):
+        return tuple(freeze(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 # ---- checks that rules share ------------------------------------------------------------------

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from .._base.numbers import format_bytes
 from ..backend.catalogue import CATALOGUE, Attrs
+from ..backend.rules import freeze
 from ..backend.spec import ArraySpec
 
 FORMAT = "einloom.program"
@@ -95,13 +94,6 @@ def instruction(
     """An instruction with its attributes frozen: lists become tuples, names are sorted."""
     frozen = tuple((name, freeze(value)) for name, value in sorted(attrs.items()))
     return Instruction(op, frozen, inputs, outputs)
-
-
-def freeze(value: Any) -> Any:
-    """A hashable form of an attribute value: lists to tuples, NumPy scalars to Python's."""
-    if isinstance(value, (list, tuple)):
-        return tuple(freeze(item) for item in value)
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _plain(value: Any) -> str:

@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import Any
 
 from .._base.errors import FileFormatError
+from ..backend.rules import freeze
 from ..backend.spec import ArraySpec, dtype_from_name, dtype_name
-from .ir import FORMAT, VERSION, Program, freeze, instruction
+from .ir import FORMAT, VERSION, Program, instruction
 from .verify import verify
 
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ..._base.errors import CallError, ConversionError, OptionError, Unsupported
+from ..._base.errors import CallError, ConversionError, OptionError, ShapeError, Unsupported
 from ..._base.options import get_options, num_threads, options
 from ..catalogue import CATALOGUE, Attrs, OpRow, dot_dims, infer
+from ..door import as_ndarray
 from ..dtypes import NAMES
 from ..fusion import ElementwiseFusionPlan
 from ..protocol import BufferInfo, Kernel, View
+from ..rules import freeze
 from ..spec import ArraySpec, Shape, compute_dtype, dtype_from_name, dtype_name
 from . import structure
 from .buffers import BUFFERS, empty
@@ -31,7 +33,7 @@ from .contraction import (
 )
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
 from .fused import bind_fused
-from .reduce import bind_argument, bind_reduce
+from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .sum_product import BLOCK as PRODUCT_BLOCK
 
 BINDERS: dict[str, structure.Binder] = {
@@ -158,6 +160,7 @@ class CpuBackend:
         return "view" if CATALOGUE[op].is_view else op
 
     def scratch_bytes(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
+        threads = self.threads or num_threads()
         if op in ("dot_general", "matmul"):
             return dot_scratch_bytes(attrs or matmul_attrs(inputs), inputs)
         if op == "sum_product":  # two products of a block, and operands packed for their blocks
@@ -168,10 +171,17 @@ class CpuBackend:
             block = min(PRODUCT_BLOCK, math.prod(sizes.values()))
             return 2 * block * inputs[0].dtype.itemsize + sum(x.nbytes for x in inputs)
         if (op in EVALUATE or op in ("convert", "cast")) and _needs_temporaries(op, attrs, inputs):
-            # small arrays are one block each, large ones are cut, for every thread
-            most = max(BLOCK * (self.threads or num_threads()), get_options().small)
-            size = int(min(inputs[-1].size, most))
-            return TEMPORARIES * size * max(16, inputs[-1].dtype.itemsize)
+            x = inputs[-1]
+            if x.size < get_options().small:  # one block
+                return TEMPORARIES * x.size * max(16, x.dtype.itemsize)
+            return 2 * TEMPORARIES * BLOCK * threads  # a temporary may be twice as wide
+        if op == "reshape":  # with `out`, what is no view is copied twice
+            return inputs[0].nbytes
+        if op.startswith("reduce_"):
+            return reduce_scratch_bytes(inputs[0], attrs["axes"], threads)
+        if op in ("argmax", "argmin"):
+            line = inputs[0].shape[attrs["axis"]] * inputs[0].dtype.itemsize
+            return threads * (BLOCK + line) + widened_bytes(inputs[0])
         return 0
 
     def capabilities(self) -> dict[str, frozenset[str]]:
@@ -189,6 +199,8 @@ class CpuBackend:
         for position, x in enumerate(arrays):
             if not isinstance(x, (np.ndarray, np.generic)):
                 raise ConversionError(f"{op}: operand {position} is {_no_array(x)}")
+        arrays = tuple(as_ndarray(x, op, position) for position, x in enumerate(arrays))
+        attrs = {name: freeze(value) for name, value in attrs.items()}
         inputs = tuple(ArraySpec(x.dtype, x.shape) for x in arrays)
         outputs = infer(op, attrs, inputs)
         kernel = self.bind(op, attrs, inputs, outputs)
@@ -204,13 +216,26 @@ class CpuBackend:
         return np.full(shape, value, dtype)
 
     def assign(self, target: Any, source: Any, alpha: Any = 1, beta: Any = 0) -> Any:
-        if target.dtype == source.dtype and target.dtype.kind in "fc":
-            return _assign_in_place(target, source, alpha, beta)
-        if not _is_one(alpha):
-            source = source * np.asarray(alpha, source.dtype)
-        if not _is_zero(beta):
-            source = source + target * np.asarray(beta, source.dtype)
-        np.copyto(target, source, casting="unsafe")
+        if source.shape != target.shape:
+            raise ShapeError(
+                f"assign: source has shape {source.shape}, target {target.shape}; broadcast it first"
+            )
+        if beta != 0 and np.may_share_memory(target, source):
+            source = source.copy()
+        scaled = source if alpha == 1 else _scaled(source, alpha)
+        if beta == 0:
+            total = scaled
+        elif target.dtype == scaled.dtype and target.dtype.kind in "fc":
+            if beta != 1:
+                np.multiply(target, np.asarray(beta).astype(target.dtype), out=target)
+            return np.add(target, scaled, out=target)
+        else:
+            total = scaled + (target if beta == 1 else _scaled(target, beta))
+        if total.dtype == target.dtype:
+            np.copyto(target, total)
+        else:
+            spec = ArraySpec(total.dtype, total.shape)
+            bind_cast({}, (spec,), ArraySpec(target.dtype, target.shape))(total, out=target)
         return target
 
     def view(self, array: Any) -> View:
@@ -278,6 +303,9 @@ def _check_out(op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...],
         raise CallError(f"{op}(out=...): out is {got}, the result is {outputs[0]}")
     if not out.flags.writeable:
         raise CallError(f"{op}(out=...): out cannot be written to; pass a writeable array")
+    repeats = (stride == 0 and n > 1 for stride, n in zip(out.strides, out.shape, strict=True))
+    if out.size and any(repeats):
+        raise CallError(f"{op}(out=...): elements of out share memory; pass an array of its own")
     for position, x in enumerate(arrays):
         if not np.may_share_memory(out, x):
             continue
@@ -300,23 +328,10 @@ def _same_place(x: Any, y: Any) -> bool:
     return bool(where == (y.__array_interface__["data"][0], y.shape, y.strides))
 
 
-def _assign_in_place(target: Any, source: Any, alpha: Any, beta: Any) -> Any:
-    """target = alpha * source + beta * target with one temporary at most; source may be target."""
-    if _is_zero(beta):
-        if _is_one(alpha):
-            np.copyto(target, source)
-        else:
-            np.multiply(source, np.asarray(alpha, source.dtype), out=target)
-        return target
-    if not _is_one(beta):
-        np.multiply(target, np.asarray(beta, target.dtype), out=target)
-    scaled = source if _is_one(alpha) else source * np.asarray(alpha, source.dtype)
-    return np.add(target, scaled, out=target)
-
-
-def _is_one(value: Any) -> bool:
-    return type(value) in (int, float) and value == 1
-
-
-def _is_zero(value: Any) -> bool:
-    return type(value) in (int, float) and value == 0
+def _scaled(x: Any, factor: Any) -> Any:
+    """x * factor in x's dtype; in a wider one where the factor is another kind of number."""
+    rank = "biufc".find
+    kind = np.asarray(factor).dtype.kind
+    if x.dtype.kind in "biufc" and rank(kind) > max(rank(x.dtype.kind), 2 if kind == "i" else 0):
+        return np.multiply(x, factor)
+    return np.multiply(x, np.asarray(factor).astype(x.dtype))

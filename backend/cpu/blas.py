@@ -31,8 +31,12 @@ class OneThread:
         with self._lock:
             if self._inside == 0:
                 self._before = [(library, library.num_threads) for library in self._found()]
-                for library, _ in self._before:
-                    _set_threads(library, 1)
+                try:
+                    for library, _ in self._before:
+                        _set_threads(library, 1)
+                except BaseException:
+                    self._restore()
+                    raise
             self._inside += 1
 
     def __exit__(

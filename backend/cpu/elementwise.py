@@ -2,13 +2,14 @@
 
 `EVALUATE[op](out, *operands)` writes one block; strides are free, shapes are equal. What takes more
 than one step is run block by block, so that its temporaries stay in cache: at most `TEMPORARIES`
-arrays of `BLOCK` elements in each thread. Half precisions are computed in float32.
+arrays of `BLOCK` bytes in each thread. Half precisions are computed in float32.
 `out` may be an operand itself, but not overlap one otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ import numpy as np
 from ..._base.options import get_options
 from ..catalogue import Attrs
 from ..protocol import Kernel
-from ..spec import ArraySpec, compute_dtype
+from ..spec import ArraySpec, Shape, compute_dtype
 from .buffers import LARGE, empty
 from .threads import parallel_for
 
 Evaluate = Callable[..., Any]
-BLOCK = 1 << 15
+BLOCK = 1 << 16  # bytes: below what malloc takes from the system afresh, and four fit an L2 cache
 TEMPORARIES = 4
 
 
@@ -71,16 +72,37 @@ def over_blocks(evaluate: Evaluate, out: Any, operands: tuple[Any, ...], cut: bo
     axis = int(np.argmax(arrays[0].shape))
     first, *others = (np.moveaxis(x, axis, 0) for x in arrays)
     rows = len(first)
-    step = max(1, BLOCK * rows // first.size) if cut else rows
+    elements = BLOCK // max(x.itemsize for x in arrays)
+    step = max(1, elements * rows // first.size) if cut else rows
 
     def piece(start: int, stop: int) -> None:
         with np.errstate(all="ignore"):  # of this thread: warnings would come from nowhere
             for at in range(start, stop, step):
                 part = slice(at, min(at + step, stop))
-                evaluate(first[part], *(x[part] for x in others))
+                block = first[part]
+                for inside in blocks_within(block.shape, elements) if cut else ((),):
+                    evaluate(block[inside], *(x[part][inside] for x in others))
 
     parallel_for(piece, rows)
     return out
+
+
+def blocks_within(shape: Shape, elements: int) -> Iterator[tuple[Any, ...]]:
+    """Indices of pieces of at most so many elements that together cover an array of this shape.
+
+    >>> list(blocks_within((2, 3), 3)) == [(0, ...), (1, ...)]
+    True
+    """
+    lead = 0
+    while lead < len(shape) and math.prod(shape[lead:]) > max(1, elements):
+        lead += 1
+    if lead < len(shape) or not shape:
+        for index in np.ndindex(*shape[:lead]):
+            yield (*index, ...)
+        return
+    for index in np.ndindex(*shape[:-1]):  # even the last axis is too long
+        for start in range(0, shape[-1], max(1, elements)):
+            yield (*index, slice(start, start + max(1, elements)))
 
 
 def through_float32(evaluate: Evaluate, inputs: Sequence[ArraySpec], output: ArraySpec) -> Evaluate:

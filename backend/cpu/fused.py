@@ -4,7 +4,7 @@
                 once, and keeps everything between in registers; reductions keep their accumulators in
                 L1. No memory but tables and, in each thread, a few KiB of accumulators.
     blocks      some step has none (exponentials, half precisions, ...): NumPy's vectorised loops on
-                blocks that stay in cache, BLOCK elements for each step in each thread.
+                blocks that stay in cache, BLOCK bytes for each step in each thread.
     declined    such a step before a reduction: `bind_fused` returns None and the ops run one by one.
 
 Small work always goes in blocks: nothing small waits for a compiler.
@@ -117,7 +117,7 @@ class _Elementwise:
 
     def __call__(self, outputs: tuple[Any, ...], inputs: tuple[Any, ...]) -> bool:
         arrays = (*outputs, *inputs)
-        key = tuple(x.strides for x in arrays)
+        key = tuple((x.strides, x.flags.aligned) for x in arrays)
         seen, tables = self.kept  # read once: another thread may put its own there at any time
         if seen != key:
             strides = [element_strides(x) for x in arrays]

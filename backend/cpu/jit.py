@@ -8,6 +8,7 @@ until it is called; the file that a compiled kernel is kept in depends on the so
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -159,13 +160,18 @@ def _disk_cache() -> type[Any]:
 
 
 def source_stamp() -> str:
-    """What compiled kernels depend on: sources of all kernels, einloom, numba (the CPU is numba's)."""
+    """What compiled kernels depend on: their sources and this file's, einloom, numba, llvmlite.
+
+    The CPU is in numba's own key.
+    """
     import hashlib
 
+    import llvmlite
     import numba
 
-    digest = hashlib.sha256(f"{_version()} {numba.__version__}".encode())
-    for file in sorted((Path(__file__).parent / "kernels").glob("*.py")):
+    digest = hashlib.sha256(f"{_version()} {numba.__version__} {llvmlite.__version__}".encode())
+    here = Path(__file__)
+    for file in sorted([*here.parent.glob(here.name), *(here.parent / "kernels").glob("*.py")]):
         digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()
 
@@ -177,11 +183,36 @@ def _version() -> str:
     return str(import_module(package).__version__)
 
 
+def _compiler_lock() -> Any:
+    """numba's own lock, once it is loaded: a thread that compiles holds it."""
+    module = sys.modules.get("numba.core.compiler_lock")
+    return None if module is None else module.global_compiler_lock
+
+
+_HELD: list[Any] = []
+
+
+def _before_fork() -> None:
+    """Wait until nobody compiles: the child would find numba's lock held by a thread it has not."""
+    lock = _compiler_lock()
+    if lock is not None:
+        lock.acquire()
+        _HELD.append(lock)
+
+
+def _after_fork() -> None:
+    while _HELD:
+        _HELD.pop().release()
+
+
 def _renew_lock() -> None:
     """In the child of a fork: another thread may have held it."""
     global _LOCK
     _LOCK = threading.Lock()
+    _after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_renew_lock
+    )

@@ -7,6 +7,7 @@ every element once, wherever the axes lie.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,8 @@ from ..protocol import Kernel
 from ..spec import ArraySpec, Axes
 from .accumulators import UFUNCS, DType, accumulator
 from .buffers import empty
-from .elementwise import BLOCK
-from .reduction import Reduction
+from .elementwise import BLOCK, blocks_within
+from .reduction import LANES, PARTIAL, Reduction
 from .source import body_of
 from .threads import parallel_for
 
@@ -136,6 +137,20 @@ def _least(ufunc: Any, dtype: DType) -> Any:
     return info.min if ufunc is np.maximum else info.max
 
 
+def reduce_scratch_bytes(x: ArraySpec, axes: Axes, threads: int) -> int:
+    """Accumulators of each thread, partial results, and the result before it is rounded."""
+    result = math.prod(n for axis, n in enumerate(x.shape) if axis not in axes)
+    wide = max(16, x.dtype.itemsize)
+    if x.size < get_options().small:
+        return wide * result + widened_bytes(x)
+    return wide * (LANES * threads + 2 * x.size // PARTIAL + result) + widened_bytes(x)
+
+
+def widened_bytes(x: ArraySpec) -> int:
+    """A copy in float32 of what NumPy's reductions do not know."""
+    return 4 * x.size if x.dtype.kind == "V" else 0
+
+
 def bind_argument(function: Any) -> Callable[..., Kernel]:
     """Bind argmax or argmin: the first extreme index, that of the first NaN where there is one."""
 
@@ -161,12 +176,14 @@ def _argument(function: Any, x: Any, out: Any) -> Any:
         return out
     axis = int(np.argmax(out.shape))
     rows, targets = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
-    step = max(1, BLOCK * len(rows) // x.size)
+    step = max(1, BLOCK // x.itemsize * len(rows) // x.size)
 
     def piece(start: int, stop: int) -> None:
         for at in range(start, stop, step):
             part = slice(at, min(at + step, stop))
-            targets[part] = function(rows[part], axis=-1)
+            block = targets[part]
+            for inside in blocks_within(block.shape, BLOCK // x.itemsize // x.shape[-1]):
+                block[inside] = function(rows[part][inside], axis=-1)
 
     parallel_for(piece, len(rows))
     return out

@@ -35,6 +35,7 @@ PHASES = 32  # a kept axis shorter than this lies inside a run, as phases of its
 RUN = 480  # accumulators of such a run
 SHORT = 12  # a reduced axis shorter than this is no run: its neighbour makes the columns
 RUN_BLOCK = 4096  # elements of a run that are accumulated before they are added to the others
+FEWEST = 512  # accumulators of a tile that is cut for the sake of threads
 PARTIAL = 16  # reduced elements for each partial result that waits for a second stage
 
 
@@ -60,7 +61,9 @@ class Reduction:
             self.kept = (key, plan)
         direct = plan.parts == 1 and self.op != "reduce_mean"
         results = [
-            out if direct and out.flags.c_contiguous else np.empty((plan.parts, out.size), dtype)
+            out
+            if direct and out.dtype == dtype and out.flags.c_contiguous and out.flags.aligned
+            else np.empty((plan.parts, out.size), dtype)
             for out, dtype in zip(outputs, self.accumulators, strict=True)
         ]
         sources = [flat(x) for x in inputs]
@@ -157,7 +160,10 @@ def _planned(
     if whole.tiles >= 2 * threads or threads == 1 or not gone:
         return _Regions((whole,), parts)
     longest = max(gone, key=lambda axis: axis[0])
-    pieces = min(4 * threads, longest[0])
+    most = max(1, math.prod(n for n, *_ in gone) // PARTIAL)
+    pieces = min(4 * threads, longest[0], most)
+    if pieces == 1:
+        return _Regions((whole,), parts)
     share = longest[0] // pieces
     rest = [axis for axis in gone if axis is not longest]
     n, _, *steps = longest
@@ -177,12 +183,7 @@ def _merged(axes: Sequence[Axis], main: int) -> list[Axis]:
 
 
 def _region(work: _Work, kept: list[Axis], gone: list[Axis], origin: Axis, main: int) -> _Region:
-    """Choose what the lanes of a row are, and lay out the tables.
-
-    columns   an axis that is kept: each lane is an output, rows are reduced into it
-    run       a contiguous stretch that is reduced: lanes are partial results, folded at the end; with
-              a short kept axis inside it, lanes of equal phase belong to one output
-    """
+    """Choose between columns, run and phases, as the head of this file names them; lay out the tables."""
     nothing = (1,) + (0,) * (len(origin))
     kept, gone = list(kept), list(gone)
     k_fast = kept[-1] if kept else nothing
@@ -214,7 +215,11 @@ def _region(work: _Work, kept: list[Axis], gone: list[Axis], origin: Axis, main:
         kept.append(nothing)
     else:
         columns = step[0]
-        lanes = last = period = min(columns, LANES)
+        lanes = min(columns, LANES)
+        wanted = 2 * num_threads() // max(1, math.prod(n for n, *_ in kept))
+        if wanted > 1 and columns > FEWEST:  # enough tiles for every thread
+            lanes = min(lanes, max(FEWEST, -(-columns // wanted)))
+        last = period = lanes
         row = gone.pop() if gone else nothing
         rows, row_steps = row[0], row[1:]
         kept.append((-(-columns // lanes), *(s * lanes for s in step[1:])))

@@ -227,9 +227,14 @@ def bind_triangle(upper: bool) -> Binder:
             if out is None:
                 out = empty(output.shape, output.dtype)
             move(out, x)
-            for i in range(m):
-                diagonal = min(max(0, i + k), n) if upper else min(max(0, i + k + 1), n)
-                out[..., i, slice(0, diagonal) if upper else slice(diagonal, n)] = zero
+            if upper:  # row i keeps columns from i + k on; from row n - k on nothing is left
+                for i in range(max(0, 1 - k), min(m, n - k)):
+                    out[..., i, : i + k] = zero
+                out[..., min(m, max(0, n - k)) :, :] = zero
+            else:  # row i keeps columns up to i + k; before row -k there are none
+                out[..., : min(m, max(0, -k)), :] = zero
+                for i in range(max(0, -k), min(m, n - k - 1)):
+                    out[..., i, i + k + 1 :] = zero
             return out
 
         return run
@@ -243,7 +248,7 @@ def _filled(spec: ArraySpec, out: Any, value: Any) -> Any:
     if out is not None:
         out[...] = fill
         return out
-    return np.full(spec.shape, fill, spec.dtype) if value else np.zeros(spec.shape, spec.dtype)
+    return np.full(spec.shape, fill, spec.dtype)
 
 
 def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:

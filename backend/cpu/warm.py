@@ -13,24 +13,27 @@ from ..spec import dtype_from_name
 from .backend import CpuBackend, cpu
 
 COMMON = ("float32", "float64", "complex64", "complex128")
-_SHAPES = (((64,), (0,)), ((64, 64), (0,)), ((8, 1024), (0,)), ((64, 3), (0,)))
+_SHAPES = (((64,), (0,)), ((64, 64), (0,)), ((8, 4096), (0,)), ((64, 3), (0,)))
 
 
-def warmup(dtypes: Iterable[Any] = COMMON) -> int:
+def warmup(dtypes: str | Iterable[Any] = COMMON) -> int:
     """Compile the kernels of moves, contractions and reductions for these dtypes; returns how many calls.
 
     What is compiled stays in the user's cache folder, so that later processes only load it. Chains of
     elementwise ops are compiled when a plan of them first runs. A progress line is drawn as for all
-    long work (see `options(progress=)`). About a second for each dtype and kind of kernel; a tenth of
-    that where the folder has them already.
+    long work (see `options(progress=)`). Some ten seconds for a dtype; a fraction of a second where the
+    folder has its kernels already.
 
     Args:
-        dtypes: names or NumPy dtypes; those that compiled kernels do not compute with are moved only.
+        dtypes: a name or several names or NumPy dtypes; those that compiled kernels do not compute
+            with are moved only.
 
     >>> from einloom import warmup
     >>> warmup(["int8"]) > 0
     True
     """
+    if isinstance(dtypes, str):
+        dtypes = (dtypes,)
     names = [dtype_from_name(name) if isinstance(name, str) else np.dtype(name) for name in dtypes]
     calls = [call for dtype in names for call in _calls(cpu(), dtype)]
     with options(small=0, threads=1), Progress("compiling kernels", len(calls), 0.0) as progress:
@@ -43,7 +46,8 @@ def warmup(dtypes: Iterable[Any] = COMMON) -> int:
 def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], Any]]:
     """Small calls that between them reach each kernel in each form that depends on strides."""
     square = np.ones((64, 64), dtype)
-    yield lambda: backend.apply("copy", {}, square.T)
+    for x in (square.T, square[:, :48], square[:, ::-1]):  # transposition, runs, tables
+        yield lambda x=x: backend.apply("copy", {}, x)  # type: ignore[misc]
     supported = backend.capabilities()
     matrices = np.ones((64, 4, 4), dtype)
     batch = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}

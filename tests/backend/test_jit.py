@@ -111,7 +111,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the folder of kernels that the stamp is now taken of."""
     folder = tmp_path / "kernels"
     shutil.copytree(Path(kernels.__file__).parent, folder)
-    monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
+    monkeypatch.setattr(jit, "__file__", shutil.copy(jit.__file__, tmp_path / "jit.py"))
     return folder
 
 
