@@ -81,8 +81,8 @@ def _compiled_complex(
 ) -> Callable[[Any, Any], None]:
     """Sums of complex numbers as sums of real ones, which have vector instructions.
 
-    Where the fastest axis stays, the parts are one more axis behind it; where it is reduced, they are
-    two results of one pass.
+    Where the fastest axis is also that of the result, the parts are one more axis behind it; else they
+    are two results of one pass.
     """
     real = real_of(x.dtype)
     pairs = ArraySpec(real, (*x.shape, 2))
@@ -92,10 +92,12 @@ def _compiled_complex(
     plan = ElementwiseFusionPlan((x,), steps, (1, 2), op, axes)
     both = Reduction(plan, body_of(plan.values(), steps, (1, 2)))
 
+    last_kept = max((axis for axis in range(len(x.shape)) if axis not in axes), default=-1)
+
     def run(x: Any, out: Any) -> None:
         pace = [(abs(stride) or 1 << 62, -axis) for axis, stride in enumerate(x.strides)]
         fastest = -min(pace, default=(0, 0))[1]
-        if fastest in axes:
+        if fastest != last_kept:
             both((out.real, out.imag), (x,))
         elif out.flags.c_contiguous:
             behind((_parts(out),), (_parts(x),))

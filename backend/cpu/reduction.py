@@ -24,6 +24,7 @@ from ..._base.options import num_threads
 from ..fusion import ElementwiseFusionPlan
 from ..spec import Axes, Shape
 from .accumulators import UFUNCS, DType, accumulator
+from .buffers import empty
 from .jit import generated
 from .source import Body, reduction_source, run_source
 from .strided import Axis, axis_table, element_strides, flat, merge_axes
@@ -36,6 +37,7 @@ RUN = 480  # accumulators of such a run
 SHORT = 12  # a reduced axis shorter than this is no run: its neighbour makes the columns
 RUN_BLOCK = 4096  # elements of a run that are accumulated before they are added to the others
 FEWEST = 512  # accumulators of a tile that is cut for the sake of threads
+MANY = 16  # reduced elements for each result, at most, where results are many
 PARTIAL = 16  # reduced elements for each partial result that waits for a second stage
 
 
@@ -61,9 +63,7 @@ class Reduction:
             self.kept = (key, plan)
         direct = plan.parts == 1 and self.op != "reduce_mean"
         results = [
-            out
-            if direct and out.dtype == dtype and out.flags.c_contiguous and out.flags.aligned
-            else np.empty((plan.parts, out.size), dtype)
+            out if direct and self._takes(out, dtype) else empty((plan.parts, out.size), dtype)
             for out, dtype in zip(outputs, self.accumulators, strict=True)
         ]
         sources = [flat(x) for x in inputs]
@@ -75,6 +75,12 @@ class Reduction:
         for result, out in zip(results, outputs, strict=True):
             if result is not out:
                 self._deliver(result, out)
+
+    def _takes(self, out: Any, dtype: DType) -> bool:
+        """Whether the kernel writes `out` itself; one that is narrower than its accumulators costs a
+        second compilation, which many results repay."""
+        lies_well = bool(out.flags.c_contiguous and out.flags.aligned)
+        return lies_well and (out.dtype == dtype or MANY * out.size >= math.prod(self.shape))
 
     def _deliver(self, parts: Any, out: Any) -> None:
         """Combine what parallel parts accumulated, and round once."""
