@@ -22,7 +22,7 @@ from .buffers import LARGE, empty
 from .threads import parallel_for
 
 Evaluate = Callable[..., Any]
-BLOCK = 1 << 16  # bytes: below what malloc takes from the system afresh, and four fit an L2 cache
+BLOCK = 1 << 18  # bytes: a few fit an L2 cache, and threads seldom wait for the interpreter
 TEMPORARIES = 4
 
 
@@ -59,12 +59,23 @@ def _like(operands: tuple[Any, ...], output: ArraySpec) -> Any:
     return out.transpose(tuple(order.index(axis) for axis in axes))
 
 
-def over_blocks(evaluate: Evaluate, out: Any, operands: tuple[Any, ...], cut: bool) -> Any:
-    """Run `evaluate(out, *operands)` in parallel pieces; with `cut`, in blocks of bounded size."""
+def over_blocks(
+    evaluate: Evaluate,
+    out: Any,
+    operands: tuple[Any, ...],
+    cut: bool,
+    block: int = BLOCK,
+    start_piece: Callable[[], Evaluate] | None = None,
+) -> Any:
+    """Run `evaluate(out, *operands)` in parallel pieces; with `cut`, in blocks of bounded size.
+
+    `start_piece` makes an evaluation that only one thread uses, and that may hence keep its scratch.
+    """
+    begin = start_piece or (lambda: evaluate)
     if out.size < max(1, get_options().small):
         if out.size or not out.ndim:
             with np.errstate(all="ignore"):
-                evaluate(out, *operands)
+                begin()(out, *operands)
         return out
     arrays = [out, *operands]
     if all(x.flags.c_contiguous for x in arrays):
@@ -72,16 +83,17 @@ def over_blocks(evaluate: Evaluate, out: Any, operands: tuple[Any, ...], cut: bo
     axis = int(np.argmax(arrays[0].shape))
     first, *others = (np.moveaxis(x, axis, 0) for x in arrays)
     rows = len(first)
-    elements = BLOCK // max(x.itemsize for x in arrays)
+    elements = block // max(x.itemsize for x in arrays)
     step = max(1, elements * rows // first.size) if cut else rows
 
     def piece(start: int, stop: int) -> None:
+        run = begin()
         with np.errstate(all="ignore"):  # of this thread: warnings would come from nowhere
             for at in range(start, stop, step):
                 part = slice(at, min(at + step, stop))
-                block = first[part]
-                for inside in blocks_within(block.shape, elements) if cut else ((),):
-                    evaluate(block[inside], *(x[part][inside] for x in others))
+                target = first[part]
+                for inside in blocks_within(target.shape, elements) if cut else ((),):
+                    run(target[inside], *(x[part][inside] for x in others))
 
     parallel_for(piece, rows)
     return out

@@ -25,7 +25,7 @@ from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from .buffers import empty
 from .cast import evaluate_cast
-from .elementwise import EVALUATE, over_blocks, through_float32
+from .elementwise import EVALUATE, Evaluate, over_blocks, through_float32
 from .jit import generated
 from .reduce import bind_reduce
 from .reduction import Reduction
@@ -33,6 +33,7 @@ from .source import Body, body_of, elementwise_source
 from .strided import Axis, axis_table, element_strides, flat, merge_axes
 from .threads import parallel_for
 
+BLOCK = 1 << 19  # bytes of a block: large enough that threads seldom wait for the interpreter
 COLUMNS = 2048  # elements of a tile's row where all operands are contiguous
 SQUARE = 64  # elements along each side of a tile where one operand lies across the others
 
@@ -77,19 +78,28 @@ def _bind_blocks(plan: ElementwiseFusionPlan, values: Sequence[ArraySpec]) -> Ke
     evaluators = [_evaluator(step.op, step.attrs, values, step.operands, spec)
                   for step, spec in zip(plan.steps, values[first:], strict=True)]  # fmt: skip
 
-    def evaluate(out: Any, *arrays: Any) -> None:
-        others, inputs = arrays[: len(outputs) - 1], arrays[len(outputs) - 1 :]
-        known = list(inputs)
-        for step, run, spec in zip(plan.steps, evaluators, values[first:], strict=True):
-            made = np.empty(out.shape, spec.dtype)
-            run(made, *(known[k] for k in step.operands))
-            known.append(made)
-        for target, k in zip((out, *others), plan.outputs, strict=True):
-            np.copyto(target, known[k])
+    def start_piece() -> Evaluate:
+        scratch: dict[
+            tuple[int, Shape], Any
+        ] = {}  # (step, shape of a block): kept from block to block
+
+        def evaluate(out: Any, *arrays: Any) -> None:
+            others, inputs = arrays[: len(outputs) - 1], arrays[len(outputs) - 1 :]
+            known = list(inputs)
+            for at, (step, run) in enumerate(zip(plan.steps, evaluators, strict=True)):
+                made = scratch.get((at, out.shape))
+                if made is None:
+                    made = scratch[at, out.shape] = np.empty(out.shape, values[first + at].dtype)
+                run(made, *(known[k] for k in step.operands))
+                known.append(made)
+            for target, k in zip((out, *others), plan.outputs, strict=True):
+                np.copyto(target, known[k])
+
+        return evaluate
 
     def kernel(*inputs: Any, out: Any = None) -> Any:
         targets = _targets(outputs, out)
-        over_blocks(evaluate, targets[0], (*targets[1:], *inputs), cut=True)
+        over_blocks(start_piece, targets[0], (*targets[1:], *inputs), True, BLOCK, start_piece)
         return targets if len(targets) > 1 else targets[0]
 
     return kernel
