@@ -82,7 +82,11 @@ class Backend(Protocol):
         ...
 
     def assign(self, target: Any, source: Any, alpha: Any = 1, beta: Any = 0) -> Any:
-        """target = alpha * source + beta * target, in place; target is not read when beta is 0."""
+        """target = alpha * source + beta * target, in place; target is not read when beta is 0.
+
+        Other dtypes are converted as `ndarray.astype` does, with no check: the fronts know what the
+        user allowed.
+        """
         ...
 
     def view(self, array: Any) -> View:

@@ -220,8 +220,9 @@ def check_memory(
     """Refuse what cannot fit beside the arrays that the caller already holds."""
     available = available_bytes()
     if available is not None and needed > available:
-        available += cpu().reclaim()  # what the buffer cache keeps goes back first
-    if available is not None and needed > available:
+        if needed <= available + cpu().buffer_info().kept_bytes:
+            cpu().reclaim()  # what the buffer cache keeps makes room
+            return
         raise MemoryLimitError(
             f"{call}: the predicted peak of {what} is {format_bytes(needed)}, but "
             f"{format_bytes(available)} are available. Try memory_limit={available + held} (bytes, "

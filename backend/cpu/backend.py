@@ -231,11 +231,10 @@ class CpuBackend:
             return np.add(target, scaled, out=target)
         else:
             total = scaled + (target if beta == 1 else _scaled(target, beta))
-        if total.dtype == target.dtype:
-            np.copyto(target, total)
-        else:
-            spec = ArraySpec(total.dtype, total.shape)
-            bind_cast({}, (spec,), ArraySpec(target.dtype, target.shape))(total, out=target)
+        if total.dtype.kind == "c" and target.dtype.kind not in "cO":
+            total = total.real
+        with np.errstate(all="ignore"):
+            np.copyto(target, total, casting="unsafe")
         return target
 
     def view(self, array: Any) -> View:
