@@ -59,19 +59,17 @@ def _like(operands: tuple[Any, ...], output: ArraySpec) -> Any:
     return out.transpose(tuple(order.index(axis) for axis in axes))
 
 
-def over_blocks(
-    evaluate: Evaluate,
-    out: Any,
-    operands: tuple[Any, ...],
-    cut: bool,
-    block: int = BLOCK,
-    start_piece: Callable[[], Evaluate] | None = None,
-) -> Any:
-    """Run `evaluate(out, *operands)` in parallel pieces; with `cut`, in blocks of bounded size.
+def over_blocks(evaluate: Evaluate, out: Any, operands: tuple[Any, ...], cut: bool) -> Any:
+    """Run `evaluate(out, *operands)` in parallel pieces; with `cut`, in blocks of bounded size."""
+    return over_pieces(lambda: evaluate, out, operands, BLOCK if cut else None)
 
-    `start_piece` makes an evaluation that only one thread uses, and that may hence keep its scratch.
+
+def over_pieces(
+    begin: Callable[[], Evaluate], out: Any, operands: tuple[Any, ...], block: int | None
+) -> Any:
+    """The same, in blocks of so many bytes; each piece begins an evaluation that it alone uses, and
+    that may hence keep its scratch from block to block.
     """
-    begin = start_piece or (lambda: evaluate)
     if out.size < max(1, get_options().small):
         if out.size or not out.ndim:
             with np.errstate(all="ignore"):
@@ -83,8 +81,8 @@ def over_blocks(
     axis = int(np.argmax(arrays[0].shape))
     first, *others = (np.moveaxis(x, axis, 0) for x in arrays)
     rows = len(first)
-    elements = block // max(x.itemsize for x in arrays)
-    step = max(1, elements * rows // first.size) if cut else rows
+    elements = out.size if block is None else block // max(x.itemsize for x in arrays)
+    step = max(1, elements * rows // first.size)
 
     def piece(start: int, stop: int) -> None:
         run = begin()
@@ -92,7 +90,7 @@ def over_blocks(
             for at in range(start, stop, step):
                 part = slice(at, min(at + step, stop))
                 target = first[part]
-                for inside in blocks_within(target.shape, elements) if cut else ((),):
+                for inside in blocks_within(target.shape, elements):
                     run(target[inside], *(x[part][inside] for x in others))
 
     parallel_for(piece, rows)

@@ -25,7 +25,7 @@ from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from .buffers import empty
 from .cast import evaluate_cast
-from .elementwise import EVALUATE, Evaluate, over_blocks, through_float32
+from .elementwise import EVALUATE, Evaluate, over_pieces, through_float32
 from .jit import generated
 from .reduce import bind_reduce
 from .reduction import Reduction
@@ -79,9 +79,7 @@ def _bind_blocks(plan: ElementwiseFusionPlan, values: Sequence[ArraySpec]) -> Ke
                   for step, spec in zip(plan.steps, values[first:], strict=True)]  # fmt: skip
 
     def start_piece() -> Evaluate:
-        scratch: dict[
-            tuple[int, Shape], Any
-        ] = {}  # (step, shape of a block): kept from block to block
+        scratch: dict[tuple[int, Shape], Any] = {}  # by step and shape of a block
 
         def evaluate(out: Any, *arrays: Any) -> None:
             others, inputs = arrays[: len(outputs) - 1], arrays[len(outputs) - 1 :]
@@ -99,7 +97,7 @@ def _bind_blocks(plan: ElementwiseFusionPlan, values: Sequence[ArraySpec]) -> Ke
 
     def kernel(*inputs: Any, out: Any = None) -> Any:
         targets = _targets(outputs, out)
-        over_blocks(start_piece, targets[0], (*targets[1:], *inputs), True, BLOCK, start_piece)
+        over_pieces(start_piece, targets[0], (*targets[1:], *inputs), BLOCK)
         return targets if len(targets) > 1 else targets[0]
 
     return kernel

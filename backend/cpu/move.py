@@ -61,9 +61,8 @@ def move(dst: Any, src: Any) -> Any:
     d, d_origin = flat(dst.view(carrier), writeable=True)
     s, s_origin = flat(src.view(carrier))
     places = [x.__array_interface__["data"][0] for x in (d, s)]
-    if any(
-        place % min(dst.itemsize, 8) for place in places
-    ):  # aligned for parts of an element only
+    if any(place % min(dst.itemsize, 8) for place in places):
+        # complex64 at an odd float32, say: aligned for its parts, not for one load of it
         np.copyto(dst, src)
         return dst
     # what decides the plan: where cache lines begin, and whether larger elements would be aligned

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.backend.pages import BYTE, PAGE, Array, address, pages
 
 import einloom
 from einloom.backend.cpu import buffers, cpu
@@ -20,24 +21,12 @@ from einloom.backend.cpu.buffers import BUFFERS, LARGE, BufferCache, empty
 from einloom.backend.protocol import BufferInfo
 from einloom.backend.spec import ArraySpec
 
-Array = np.ndarray[Any, Any]
-PAGE = 4096
-BYTE = np.dtype(np.uint8)
-
 
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch) -> BufferCache:
     """An empty one of 64 pages, on a system with memory enough."""
     monkeypatch.setattr(buffers, "available_bytes", lambda: 1 << 40)
     return BufferCache(limit=64 * PAGE)
-
-
-def pages(cache: BufferCache, count: int) -> Array:
-    return np.asarray(cache.array((count * PAGE,), BYTE))
-
-
-def address(x: Array) -> int:
-    return int(x.__array_interface__["data"][0])
 
 
 # ---- what is lent --------------------------------------------------------------------------------

@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.backend.pages import PAGE, Array, address, pages
 
 from einloom.backend.cpu import buffers
 from einloom.backend.cpu.buffers import BufferCache
-
-Array = np.ndarray[Any, Any]
-PAGE = 4096
-BYTE = np.dtype(np.uint8)
 
 
 @pytest.fixture
@@ -23,14 +20,6 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> BufferCache:
     """An empty one of 64 pages, on a system with memory enough."""
     monkeypatch.setattr(buffers, "available_bytes", lambda: 1 << 40)
     return BufferCache(limit=64 * PAGE)
-
-
-def pages(cache: BufferCache, count: int) -> Array:
-    return np.asarray(cache.array((count * PAGE,), BYTE))
-
-
-def address(x: Array) -> int:
-    return int(x.__array_interface__["data"][0])
 
 
 class Holder:
