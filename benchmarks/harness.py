@@ -1,9 +1,9 @@
 """How everything is timed: contenders alternate in rotated order, results are checked first.
 
 A case has contenders, callables without arguments that return an array. The first is the reference;
-every other must agree with it before anything is timed. Reported are medians. A case that says how
-many bytes it moves is timed beside a threaded copy of as many, round by round, so that the fraction
-of copy bandwidth does not depend on what the machine did at another time.
+every other must agree with it before anything is timed. Reported are medians: of the seconds, and of
+the ratios inside a round, which do not depend on what the machine did in another. A case that says how
+many bytes it moves is timed beside a threaded copy of as many, round by round, for the same reason.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class CaseResult:
     baselines: tuple[str, ...] = ()  # contenders that are no peers: floors, and our other forms
     moved: int | None = None  # bytes that must be read and written
     copy_seconds: float | None = None  # of a threaded copy that moves as many bytes
+    paired: dict[str, float] = field(default_factory=dict)  # median of contender/ours in a round
 
     def best_peer(self) -> float | None:
         """Seconds of the fastest peer."""
@@ -40,8 +41,15 @@ class CaseResult:
 
     def ratio(self) -> float | None:
         """Best peer over einloom: above 1 einloom is ahead."""
-        best, ours = self.best_peer(), self.seconds.get(OURS)
-        return best / ours if best and ours else None
+        peers = (r for who in self.seconds if (r := self.ratio_to(who)) is not None)
+        return min(peers, default=None)
+
+    def ratio_to(self, peer: str) -> float | None:
+        """That peer over einloom, by rounds where there were any; None for what is no peer."""
+        theirs, ours = self.seconds.get(peer), self.seconds.get(OURS)
+        if not theirs or not ours or peer in (OURS, *self.baselines):
+            return None
+        return self.paired.get(peer, theirs / ours)
 
     def copy_fraction(self, seconds: float | None) -> float | None:
         """Which part of the copy's bandwidth is reached by whom takes so many seconds."""
@@ -84,6 +92,12 @@ def measure(
         if time.perf_counter() - start > budget and turn >= 2:
             break
     result.seconds = {who: statistics.median(values) for who, values in times.items()}
+    if OURS in times:
+        result.paired = {
+            who: statistics.median(s / o for s, o in zip(values, times[OURS], strict=True))
+            for who, values in times.items()
+            if who != OURS
+        }
     result.copy_seconds = statistics.median(copies) if copies else None
     return result
 

@@ -4,7 +4,9 @@ A process of its own, since numba keeps one threading layer for a process's life
 survive. A region adds 1 to as many counters as there are threads, which tells whether it ran; QUICK
 takes few samples, and little patience with a child that hangs.
 
-    cost       prints the median seconds of a region
+    cost       prints the median seconds of a region, one called after the other
+    rested     the same, each after some milliseconds in which every thread has gone to sleep: most of it
+               is the time the system needs to wake one
     work       the same, with tens of microseconds of arithmetic in each piece: a way that is quick when
                there is nothing to do may have left every piece to its caller
     together   runs regions in eight Python threads at once; prints 0 when all counted right
@@ -34,6 +36,7 @@ Region = Callable[[Any], None]  # adds 1 to each counter, in parallel
 Piece = Callable[[Any, int], None]  # adds 1 to counter k
 SPINS = 8000
 CALLERS = 8
+REST = 5e-3  # seconds
 SAMPLES, PATIENCE = 300, 10  # calls or batches of them; seconds for the child of a fork
 QUICK_SAMPLES, QUICK_PATIENCE = 20, 2
 
@@ -47,6 +50,8 @@ def main(way: str, mode: str, quick: str = "") -> int:
     figure: float
     if mode in ("cost", "work"):
         figure = _cost(region, samples)
+    elif mode == "rested":
+        figure = _cost(region, samples, REST)
     elif mode == "together":
         figure = _together(region, samples)
     else:
@@ -158,10 +163,11 @@ def load_tbb() -> None:
 # ---- modes ------------------------------------------------------------------------------------
 
 
-def _cost(region: Region, samples: int) -> float:
+def _cost(region: Region, samples: int, rest: float = 0.0) -> float:
     counters = np.zeros(num_threads(), np.int64)
-    batch, seconds = 20, []
+    batch, seconds = 1 if rest else 20, []
     for _ in range(samples):
+        time.sleep(rest)
         start = time.perf_counter()
         for _ in range(batch):
             region(counters)

@@ -39,6 +39,7 @@ def summary(results: list[CaseResult]) -> dict[str, Any]:
     """Geometric means over the cases that have the figure; None where none has."""
     ratios = {result.name: r for result in results if (r := result.ratio()) is not None}
     hard = [ratios[result.name] for result in results if result.name in ratios and _hard(result)]
+    to_numpy = {result.name: r for result in results if (r := result.ratio_to("numpy"))}
     fractions = [f for result in results if (f := _our_fraction(result)) is not None]
     return {
         "best_peer_over_ours": geometric_mean(list(ratios.values())),
@@ -47,6 +48,8 @@ def summary(results: list[CaseResult]) -> dict[str, Any]:
         "hard_cases": len(hard),
         "best_peer_over_ours_hard": geometric_mean(hard),
         "behind": {name: r for name, r in ratios.items() if r < BEHIND},
+        "numpy_over_ours": geometric_mean(list(to_numpy.values())),
+        "behind_numpy": {name: r for name, r in to_numpy.items() if r < BEHIND},
     }
 
 
@@ -78,14 +81,22 @@ def print_summary(totals: dict[str, Any]) -> None:
             f"geometric mean of best peer/ours: {_two(totals['best_peer_over_ours'])}; "
             f"with a ratio counting at most {MOST:g}: {_two(totals['best_peer_over_ours_capped'])}"
         )
-        behind = (f"{name} ({_two(ratio)})" for name, ratio in totals["behind"].items())
-        print(f"below {BEHIND}: {', '.join(behind) or 'none'}")
+        print(f"below {BEHIND}: {_named(totals['behind'])}")
+    if totals["numpy_over_ours"] is not None:
+        print(
+            f"geometric mean of numpy/ours: {_two(totals['numpy_over_ours'])}; "
+            f"below {BEHIND}: {_named(totals['behind_numpy'])}"
+        )
     if totals["copy_fraction"] is not None:
         print(f"geometric mean of the fraction of copy bandwidth: {_two(totals['copy_fraction'])}")
         print(
             f"best peer below {HARD} of copy bandwidth: {totals['hard_cases']} cases, geometric mean "
             f"of best peer/ours there: {_two(totals['best_peer_over_ours_hard'])}"
         )
+
+
+def _named(ratios: dict[str, float]) -> str:
+    return ", ".join(f"{name} ({_two(ratio)})" for name, ratio in ratios.items()) or "none"
 
 
 def _our_fraction(result: CaseResult) -> float | None:

@@ -3,7 +3,7 @@
 Axes that both arrays walk as one are merged, and elements that stay together become one larger
 element. What is left is one of these, in the order in which they are tried:
 
-    whole       nothing but one contiguous stretch: memcpy, shared out
+    whole       nothing but one contiguous stretch: memcpy, shared out; a large one in streamed runs
     runs        the fastest axis of both is the same: runs of at least half a cache line
     transpose   dst's fastest axes are the columns of a tile, src's fastest other axes its rows, each
                 contiguous on its side: blocks are transposed in vector registers
@@ -37,6 +37,7 @@ TILE = 1024  # bytes along each side of a tile that is transposed
 EDGE = 1 / 4  # of a side, outside whole blocks: large elements then move as fast one by one
 BIG = 16 << 20  # bytes of a result from which tiles are twice as long
 TABLE = 512  # the same where offsets come from tables
+STREAMED = 256 << 10  # bytes of a run of a contiguous stretch that is streamed
 RUNS = 64  # most runs of a tile
 LONG_RUN = 16  # cache lines from which a run is worth two broken ones when it is streamed
 STREAM = 4 << 20  # bytes from which a result is written past the caches
@@ -142,18 +143,23 @@ def _planned(
     if not any(origins):
         axes, itemsize = _with_larger_elements(axes, itemsize, (to, of))
     tile = TILE if nbytes < BIG else 2 * TILE
-    streams = nbytes >= STREAM and to == 0 and not any(origins)
+    large = nbytes >= STREAM
+    streams = large and to == 0 and not any(origins)
+    # a run finds its first cache line itself, if elements do not straddle lines
+    phase = to // itemsize if large and to % itemsize == 0 else None
     plans: list[_Plan] = []
     todo: list[tuple[list[Axis], Axis]] = [(axes, (0, 0))]
     while todo:
         region, origin = todo.pop()
         region = merge_axes(_by_stride(region, 1))
-        plan = _whole(region, origin, itemsize) or _runs(region, origin, itemsize, streams)
+        plan, tails = _whole(region, origin, itemsize, phase)
+        if plan is None:
+            plan = _runs(region, origin, itemsize, phase)
         if plan is None:
             plan, tails = _transpose(region, origin, itemsize, streams, tile)
             if plan is None:
                 plan, tails = _tables(region, origin, itemsize)
-            todo += [(part, _shifted(origin, shift)) for part, shift in tails]
+        todo += [(part, _shifted(origin, shift)) for part, shift in tails]
         plans.append(plan)
     return plans
 
@@ -185,31 +191,49 @@ def _with_larger_elements(
     return axes, itemsize
 
 
-def _whole(region: list[Axis], origin: Axis, itemsize: int) -> _Plan | None:
+Tail = tuple[list[Axis], Axis]
+"""Axes of a smaller region, and where it starts."""
+
+
+def _whole(
+    region: list[Axis], origin: Axis, itemsize: int, phase: int | None
+) -> tuple[_Plan | None, list[Tail]]:
     if region and not (len(region) == 1 and region[0][1:] == (1, 1)):
-        return None
-    return _Plan("whole", itemsize, origin, region[0][0] if region else 1)
+        return None, []
+    n, length = region[0][0] if region else 1, STREAMED // itemsize
+    if phase is None or n < 2 * length:
+        return _Plan("whole", itemsize, origin, n), []
+    pieces, rest = divmod(n, length)
+    tails: list[Tail] = [([(rest, 1, 1)], (n - rest, n - rest))] if rest else []
+    axes: list[Axis] = [(pieces, length, length), (length, 1, 1)]
+    return _runs(axes, origin, itemsize, phase, rows_in_a_tile=1), tails
 
 
-def _runs(region: list[Axis], origin: Axis, itemsize: int, streams: bool) -> _Plan | None:
+def _runs(
+    region: list[Axis], origin: Axis, itemsize: int, phase: int | None, rows_in_a_tile: int = RUNS
+) -> _Plan | None:
     if region[-1][1:] != (1, 1) or region[-1][0] * itemsize < LINE // 2:
         return None
     *outer, (length, _, _) = region
     rows: list[Axis] = []
     count = 1
-    while outer and count * outer[-1][0] <= RUNS:
+    while outer and count * outer[-1][0] <= rows_in_a_tile:
         count *= outer[-1][0]
         rows.insert(0, outer.pop())
     line = LINE // itemsize
     steps = [stride for _, stride, _ in outer + rows] + [origin[0], length]
-    whole_lines = all(step % line == 0 for step in steps)
-    streaming = streams and (whole_lines or length >= LONG_RUN * line)
-    arguments = (axis_table(outer), offsets(rows).view(np.uint64), length, line, streaming)
+    streaming = phase is not None and (
+        length >= LONG_RUN * line or (phase == 0 and all(step % line == 0 for step in steps))
+    )
+    arguments = (
+        axis_table(outer),
+        offsets(rows).view(np.uint64),
+        length,
+        line,
+        phase or 0,
+        streaming,
+    )
     return _Plan("runs", itemsize, origin, math.prod(n for n, *_ in outer), arguments)
-
-
-Tail = tuple[list[Axis], Axis]
-"""Axes of a smaller region, and where it starts."""
 
 
 def _transpose(

@@ -30,8 +30,9 @@ from .source import Body, reduction_source, run_source
 from .strided import Axis, axis_table, element_strides, flat, merge_axes
 from .threads import parallel_for
 
-LANES = 4096  # accumulators of a tile whose columns are kept
-FAR = 4096  # bytes between rows from which four are read abreast; nearer ones are one stream
+LANES = 32768  # accumulators of a tile whose columns are kept
+ABREAST = 5  # rows merged before an accumulator is touched
+FAR = 4096  # bytes between rows from which several are read abreast; nearer ones are one stream
 PHASES = 32  # a kept axis shorter than this lies inside a run, as phases of its lanes
 RUN = 480  # accumulators of such a run
 SHORT = 12  # a reduced axis shorter than this is no run: its neighbour makes the columns
@@ -61,9 +62,10 @@ class Reduction:
             strides = [element_strides(x) or [] for x in inputs]
             plan = _planned(self.work, self.shape, self.axes, strides)
             self.kept = (key, plan)
-        direct = plan.parts == 1 and self.op != "reduce_mean"
         results = [
-            out if direct and self._takes(out, dtype) else empty((plan.parts, out.size), dtype)
+            out
+            if plan.parts == 1 and self._takes(out, dtype)
+            else empty((plan.parts, out.size), dtype)
             for out, dtype in zip(outputs, self.accumulators, strict=True)
         ]
         sources = [flat(x) for x in inputs]
@@ -89,8 +91,8 @@ class Reduction:
             if len(parts) > 1:
                 ufunc = UFUNCS[self.op, "logical" if parts.dtype.kind == "b" else ""]
                 total = ufunc.reduce(parts, axis=0, dtype=parts.dtype)
-            if self.op == "reduce_mean":
-                total = total / math.prod(self.shape[axis] for axis in self.axes)
+                if self.op == "reduce_mean":
+                    total = total / math.prod(self.shape[axis] for axis in self.axes)
             np.copyto(out, total.reshape(out.shape), casting="unsafe")
 
 
@@ -158,10 +160,11 @@ def _planned(
             parts *= n
         kept.sort(key=lambda axis: -abs(axis[main]))
 
-    def region(kept: list[Axis], gone: list[Axis], origin: Axis) -> _Region:
-        return _region(work, kept, gone, origin, main)
+    def region(kept: list[Axis], gone: list[Axis], origin: Axis, divisor: int = 1) -> _Region:
+        return _region(work, kept, gone, origin, main, divisor)
 
-    whole = region(kept, gone, origin)
+    count = math.prod(shape[axis] for axis in reduced)
+    whole = region(kept, gone, origin, count if parts == 1 else 1)
     threads = num_threads()
     if whole.tiles >= 2 * threads or threads == 1 or not gone:
         return _Regions((whole,), parts)
@@ -188,8 +191,13 @@ def _merged(axes: Sequence[Axis], main: int) -> list[Axis]:
     return merge_axes(sorted((a for a in axes if a[0] != 1), key=lambda a: -abs(a[main])))
 
 
-def _region(work: _Work, kept: list[Axis], gone: list[Axis], origin: Axis, main: int) -> _Region:
-    """Choose between columns, run and phases, as the head of this file names them; lay out the tables."""
+def _region(
+    work: _Work, kept: list[Axis], gone: list[Axis], origin: Axis, main: int, divisor: int
+) -> _Region:
+    """Choose between columns, run and phases, as the head of this file names them; lay out the tables.
+
+    `divisor` is what a mean is divided by in its kernel: their number, or 1 where more is to be added.
+    """
     nothing = (1,) + (0,) * (len(origin))
     kept, gone = list(kept), list(gone)
     k_fast = kept[-1] if kept else nothing
@@ -210,7 +218,7 @@ def _region(work: _Work, kept: list[Axis], gone: list[Axis], origin: Axis, main:
         run, step = 0, kept.pop()
     if run:
         if period == 1:
-            sizes = np.array((RUN_BLOCK, run))
+            sizes = np.array((divisor, RUN_BLOCK, run))
             steps = ((0,) * len(origin), (0, *step[2:]))
             return _tables(run_source, work, kept, gone, origin, sizes, steps)
         lanes = min(run, RUN // period * period)
@@ -229,17 +237,16 @@ def _region(work: _Work, kept: list[Axis], gone: list[Axis], origin: Axis, main:
         row = gone.pop() if gone else nothing
         rows, row_steps = row[0], row[1:]
         kept.append((-(-columns // lanes), *(s * lanes for s in step[1:])))
+    distance = abs(row_steps[main - 1]) * work.body.inputs[main - 2].itemsize
     return _tables(
         reduction_source,
         work,
         kept,
         gone,
         origin,
-        np.array((rows, lanes, last, period, columns)),
+        np.array((divisor, rows, lanes, last, period, columns)),
         (row_steps, step[1:]),
-        4
-        if not run and abs(row_steps[main - 1]) * work.body.inputs[main - 2].itemsize >= FAR
-        else 1,
+        1 if run or distance < FAR else ABREAST,
     )
 
 

@@ -145,7 +145,7 @@ def reduction_source(
     `pattern` has a letter for each input. `kept` counts over what stays, `reduced` over what does not;
     a row has `lanes` elements, of which those congruent modulo `period` are folded into one output.
     `abreast` rows are merged before an accumulator is touched.
-    sizes = rows, lanes of a row, lanes of the last row, period, columns in all.
+    sizes = what a mean is divided by, rows, lanes of a row, lanes of the last row, period, columns in all.
     """
     nest = _Nest(body, accumulators, op, pattern)
     lanes = [f"a{k}[j]" for k in range(nest.outputs)]
@@ -160,13 +160,13 @@ def reduction_source(
     ]
     return nest.text(
         before=[
-            f"a{k} = np.empty(sizes[1], np.{_scalar(dtype)})"
+            f"a{k} = np.empty(sizes[2], np.{_scalar(dtype)})"
             for k, dtype in enumerate(accumulators)
         ],
         start=[
-            "lanes = min(sizes[1], sizes[4] - position[axes - 1] * sizes[1])",
-            "last = min(lanes, sizes[2])",
-            "full = sizes[0] if last == lanes else sizes[0] - 1",
+            "lanes = min(sizes[2], sizes[5] - position[axes - 1] * sizes[2])",
+            "last = min(lanes, sizes[3])",
+            "full = sizes[1] if last == lanes else sizes[1] - 1",
             f"whole = full - full % {abreast}",
             "for j in range(lanes):",
             *(f"    a{k}[j] = {identity(op, dtype)}" for k, dtype in enumerate(accumulators)),
@@ -176,7 +176,7 @@ def reduction_source(
             *(f"    {line}" for u in range(abreast) for line in nest.offsets(f"r + {u}", f"_{u}")),
             "    for j in range(lanes):",
             *(f"        {line}" for line in merged),
-            "for r in range(whole, sizes[0]):",
+            "for r in range(whole, sizes[1]):",
             "    width = lanes if r < full else last",
             *(f"    {line}" for line in nest.offsets("r", "")),
             "    for j in range(width):",
@@ -184,7 +184,7 @@ def reduction_source(
         ],
         finish=[
             "width = lanes",
-            "period = min(sizes[3], lanes)",
+            "period = min(sizes[4], lanes)",
             "while width > period:",
             "    half = (width // period + 1) // 2 * period",
             "    for j in range(width - half):",
@@ -199,9 +199,9 @@ def reduction_source(
 def run_source(
     body: Body, accumulators: Sequence[DType], op: str, pattern: str, abreast: int = 1
 ) -> str:
-    """out[tile] = op over tiles and a run of sizes[1] elements.
+    """out[tile] = op over tiles and a run of sizes[2] elements.
 
-    Blocks of sizes[0] elements are reduced by themselves and then added up, so that the rounding error
+    Blocks of sizes[1] elements are reduced by themselves and then added up, so that the rounding error
     of a long sum grows with the length of a block and the number of blocks, not with their product.
     """
     nest = _Nest(body, accumulators, op, pattern)
@@ -211,9 +211,9 @@ def run_source(
         start=[f"t{k} = {identity(op, dtype)}" for k, dtype in enumerate(accumulators)],
         reduce=[
             *nest.offsets("0", ""),
-            "for block in range(0, sizes[1], sizes[0]):",
+            "for block in range(0, sizes[2], sizes[1]):",
             *(f"    a{k} = {identity(op, dtype)}" for k, dtype in enumerate(accumulators)),
-            "    for j in range(block, min(block + sizes[0], sizes[1])):",
+            "    for j in range(block, min(block + sizes[1], sizes[2])):",
             *(f"        {line}" for line in nest.element("j", "", [f"a{k}" for k in count], True)),
             *(
                 f"    t{k} = {combined(op, f't{k}', f'a{k}', dtype)}"
@@ -265,6 +265,8 @@ class _Nest:
         ]
 
     def store(self, k: int, value: str) -> str:
+        if self.op == "reduce_mean":
+            value = f"{value} / sizes[0]"
         return f"o{k}[np.uint64(at[{k}] + j * steps[1, {k}])] = {value}"
 
     def text(

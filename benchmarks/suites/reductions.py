@@ -69,7 +69,7 @@ def _case(layout: Layout, op: str, numbers: Any, quick: bool) -> CaseResult:
     return measure(
         f"{op} {layout.name} {x.dtype}",
         dict(_contenders(op, x, layout.axes)),
-        rounds=5,
+        rounds=21,
         budget=2.0,
         tolerance=0 if op == "max" else TOLERANCE.get(x.dtype.name, 0),
         moved=x.nbytes,

@@ -13,7 +13,11 @@ from ..harness import CaseResult
 
 WAYS = ("einloom", "ThreadPoolExecutor", "numba omp", "numba tbb", "numba workqueue")
 SERIAL = "one thread"
-COSTS = {"cost": "empty region", "work": "region with work in it"}
+COSTS = {
+    "cost": "empty region",
+    "rested": "empty region after a rest",
+    "work": "region with work in it",
+}
 TRIALS = {"together": "8 Python threads at once", "fork": "a region after fork"}
 ROUNDS = 3
 PATIENCE = 120  # seconds for a process

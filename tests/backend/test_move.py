@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.backend.calls import LAYOUTS, OUT_LAYOUTS, lay_out
 
 from einloom._base.options import options
+from einloom.backend.cpu import move as move_module
 from einloom.backend.cpu.move import CARRIERS, move, packed
 from einloom.backend.spec import dtype_from_name
 
@@ -89,6 +90,31 @@ def test_long_axes(
             back = np.empty(shape, src.dtype).transpose(perm)
             assert bits(move(back, dst)) == bits(src)
     assert room[~mine].tobytes() == before
+
+
+@pytest.mark.parametrize("name", ["uint8", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("start", [0, 1, 3, 7, 8])
+@pytest.mark.parametrize("runs", [None, 640, 5 * 641])
+def test_written_past_the_caches(
+    name: str, start: int, runs: int | None, rng: np.random.Generator
+) -> None:
+    """Wherever the result starts in its cache line, whole or in runs, nothing beside it is written."""
+    length = move_module.STREAM // np.dtype(name).itemsize + 1000
+    length -= length % (runs or 1)
+    if runs is None:
+        src = filled((length,), name, rng)
+    else:
+        src = filled((length // runs + 1, runs + 24), name, rng)[: length // runs, :runs]
+    memory = filled((length + 64,), name, rng)
+    before = memory.tobytes()
+    dst = memory[start : start + length].reshape(src.shape)
+    with options(small=0, threads=2):
+        move(dst, src)
+    assert bits(dst) == bits(src)
+    beside = memory.tobytes()
+    first, last = start * memory.itemsize, (start + length) * memory.itemsize
+    assert beside[:first] == before[:first]
+    assert beside[last:] == before[last:]
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -160,7 +160,8 @@ def copy_runs(
     outer: Any,  # as above, over tiles of runs
     rows: Any,  # uint64 [2, R]: offsets in dst and src of the runs of a tile
     length: int,  # elements of a run, contiguous in both
-    line: int,  # elements of a cache line
+    line: int,  # elements of a cache line, a power of two
+    phase: int,  # elements from the start of a cache line to dst[0], where it is streamed
     streaming: bool,
 ) -> None:
     """dst[tile, r, :] = src[tile, r, :] for runs that are contiguous in both arrays."""
@@ -178,8 +179,8 @@ def copy_runs(
         for r in range(n_rows):
             to, of = np.uint64(d) + rows[0, r], np.uint64(s) + rows[1, r]
             if streaming:
-                # line is a power of two; dst starts on a cache line
-                head = np.int64((np.uint64(line) - to % np.uint64(line)) % np.uint64(line))
+                past = (to + np.uint64(phase)) % np.uint64(line)
+                head = min(length, np.int64((np.uint64(line) - past) % np.uint64(line)))
                 end = head + (length - head) // line * line
                 for j in range(head):
                     dst[to + np.uint64(j)] = src[of + np.uint64(j)]
