@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from einloom._base.options import num_threads
+from einloom.backend.cpu.kernels.wait import watch
 from einloom.backend.cpu.threads import parallel_for
 
 Region = Callable[[Any], None]  # adds 1 to each counter, in parallel
@@ -109,6 +110,9 @@ def _serial(piece: Piece) -> Region:
 
 
 def _ours(piece: Piece) -> Region:
+    # threads look before they sleep once a kernel has been compiled, as in any process with large work
+    watch(np.zeros(1, np.int64), 0, 1, 0)
+
     def region(counters: Any) -> None:
         def run(start: int, stop: int) -> None:
             for k in range(start, stop):

@@ -25,19 +25,20 @@ _LOCK = threading.Lock()
 class Kernel:
     """A function compiled by numba at its first call; it releases the GIL."""
 
-    def __init__(self, function: Callable[..., None], source: str = "") -> None:
+    def __init__(self, function: Callable[..., Any], source: str = "") -> None:
         self.function, self.source = function, source
-        self._dispatcher: Callable[..., None] | None = None
+        self._dispatcher: Callable[..., Any] | None = None
         self.__doc__, self.__name__ = function.__doc__, function.__name__
 
-    def __call__(self, *arguments: Any) -> None:
-        (self._dispatcher or self._compiled())(*arguments)
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._dispatcher or self._compiled())(*arguments)
 
-    def _compiled(self) -> Callable[..., None]:
+    def _compiled(self) -> Callable[..., Any]:
         with _LOCK:
             if self._dispatcher is None:
                 self._dispatcher = _dispatcher(self.function)
-            return self._dispatcher
+        _look_before_sleep()
+        return self._dispatcher
 
     @property
     def signatures(self) -> list[Any]:
@@ -45,7 +46,7 @@ class Kernel:
         return list(getattr(self._dispatcher, "signatures", ()))
 
 
-def kernel(function: Callable[..., None]) -> Kernel:
+def kernel(function: Callable[..., Any]) -> Kernel:
     """Mark `function` as a kernel (decorator)."""
     return Kernel(function)
 
@@ -90,7 +91,7 @@ def _write_atomically(file: Path, text: str) -> None:
     os.replace(draft, file)
 
 
-def _dispatcher(function: Callable[..., None]) -> Callable[..., None]:
+def _dispatcher(function: Callable[..., Any]) -> Callable[..., Any]:
     import numba
 
     from .kernels.vectors import intrinsics
@@ -107,6 +108,21 @@ def _dispatcher(function: Callable[..., None]) -> Callable[..., None]:
     except (OSError, RuntimeError) as error:
         log.warning("compiled kernels are not kept on disk: %s", error)
     return dispatcher
+
+
+@cache
+def _look_before_sleep() -> None:
+    """Give the pool its kernel for waiting, now that something is compiled anyway."""
+    if not hasattr(os, "sched_yield"):
+        return
+    import numpy as np
+
+    from .kernels.wait import watch
+    from .threads import spin_with
+
+    dispatcher = _dispatcher(watch.function)
+    dispatcher(np.zeros(1, np.int64), 0, 1, 0)
+    spin_with(dispatcher)
 
 
 @cache

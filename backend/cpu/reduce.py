@@ -1,8 +1,8 @@
 """Reductions over any subset of axes, accumulated wider than the operands' dtype.
 
-Accumulators: float32 for the half precisions, float64 for float32, complex128 for complex64, else the
-dtype itself. Small work goes to NumPy; large work to a generated kernel (see `reduction`), which reads
-every element once, wherever the axes lie.
+Accumulators: float64 for float32, complex128 for complex64, else the dtype itself; for half precisions
+float64 in compiled kernels, float32 in NumPy. Small work goes to NumPy; large work to a generated kernel
+(see `reduction`), which reads every element once, wherever the axes lie.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .accumulators import UFUNCS, DType, accumulator
 from .buffers import empty
 from .elementwise import BLOCK, blocks_within
 from .reduction import LANES, PARTIAL, Reduction
-from .source import body_of
+from .source import Body, body_of
 from .threads import parallel_for
 
 
@@ -67,13 +67,34 @@ def _compiled(
 ) -> Callable[[Any, Any], None] | None:
     """What runs large reductions of x, or None where compiled kernels do not know its dtype."""
     axes = attrs["axes"]
+    if x.size == 0:
+        return None
+    if x.dtype.name in ("float16", "bfloat16"):
+        return _compiled_half(op, axes, x)
     body = body_of((x,), (), (0,))
-    if body is None or x.size == 0:
+    if body is None:
         return None
     if x.dtype.kind == "c" and op in ("reduce_sum", "reduce_mean"):
         return _compiled_complex(op, axes, x, output)
     reduction = Reduction(ElementwiseFusionPlan((x,), (), (0,), op, axes), body)
     return lambda x, out: reduction((out,), (x,))
+
+
+def _compiled_half(op: str, axes: Axes, x: ArraySpec) -> Callable[[Any, Any], None]:
+    """Half precisions as 16 bits that are widened in registers, and reduced as float32 is."""
+    wide = np.dtype(np.float32)
+    body = Body((np.dtype(np.uint16),), (f"v1 = widened_{x.dtype.name}(v0)",), ("v1",))
+    reduction = Reduction(
+        ElementwiseFusionPlan((ArraySpec(wide, x.shape),), (), (0,), op, axes), body
+    )
+
+    def run(x: Any, out: Any) -> None:
+        result = empty(out.shape, wide)
+        reduction((result,), (x.view(np.uint16),))
+        with np.errstate(all="ignore"):
+            np.copyto(out, result, casting="unsafe")
+
+    return run
 
 
 def _compiled_complex(
@@ -97,7 +118,7 @@ def _compiled_complex(
     def run(x: Any, out: Any) -> None:
         pace = [(abs(stride) or 1 << 62, -axis) for axis, stride in enumerate(x.strides)]
         fastest = -min(pace, default=(0, 0))[1]
-        if fastest != last_kept:
+        if fastest != last_kept or x.ndim == 64:  # NumPy has no axis number 65
             both((out.real, out.imag), (x,))
         elif out.flags.c_contiguous:
             behind((_parts(out),), (_parts(x),))
@@ -145,7 +166,7 @@ def reduce_scratch_bytes(x: ArraySpec, axes: Axes, threads: int) -> int:
     wide = max(16, x.dtype.itemsize)
     if x.size < get_options().small:
         return wide * result + widened_bytes(x)
-    return wide * (LANES * threads + 2 * x.size // PARTIAL + result) + widened_bytes(x)
+    return wide * (LANES * threads + 2 * x.size // PARTIAL + result)
 
 
 def widened_bytes(x: ArraySpec) -> int:

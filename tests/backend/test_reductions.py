@@ -16,7 +16,7 @@ from einloom._base.options import options
 from einloom.backend.catalogue import infer
 from einloom.backend.cpu import cpu, threads
 from einloom.backend.fusion import reduction_attrs
-from einloom.backend.spec import ArraySpec
+from einloom.backend.spec import ArraySpec, dtype_from_name
 
 BACKEND = cpu()
 SHAPES: tuple[Shape, ...] = (
@@ -119,6 +119,23 @@ def test_other_reductions(op: str, name: str, axis: int, rng: np.random.Generato
     check(op, (axis,), x, count=2)
 
 
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # in NumPy's cast of a NaN
+def test_every_half(name: str, axis: int) -> None:
+    """All 65536 of them come through a kernel as they are, subnormal, infinite and NaN."""
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    dtype = dtype_from_name(name)
+    every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    x = np.stack([every, every], axis)
+    want = every.astype(np.float32)
+    for op in ("reduce_max", "reduce_min", "reduce_mean"):
+        got = reduced(op, (axis,), x)
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got.astype(np.float32), want)
+
+
 def test_the_parts_of_complex_numbers_in_any_place(rng: np.random.Generator) -> None:
     """Sums along the fastest axis and along others, from and to strided arrays."""
     for layout in ("C", "F", "reversed", "sliced", "broadcast", "readonly", "unaligned"):
@@ -130,6 +147,13 @@ def test_the_parts_of_complex_numbers_in_any_place(rng: np.random.Generator) -> 
 
 
 # ---- memory of other kinds -----------------------------------------------------------------------
+
+
+def test_complex_numbers_of_rank_64(rng: np.random.Generator) -> None:
+    """Their parts would be a 65th axis."""
+    x = numbers((2,) * 4, "complex64", rng).reshape((2,) * 4 + (1,) * 60)
+    check("reduce_sum", (0, 63), x)
+    check("reduce_sum", (1, 2), x)
 
 
 def test_fields_of_records(rng: np.random.Generator) -> None:

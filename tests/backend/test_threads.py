@@ -16,14 +16,22 @@ import pytest
 
 from einloom._base.options import options
 from einloom.backend.cpu import threads
+from einloom.backend.cpu.kernels.wait import watch
 from einloom.backend.cpu.threads import parallel_for
 
 PATIENCE = 60  # seconds that a dead lock may take to be seen
 
 
-@pytest.fixture(autouse=True)
-def _pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A pool of its own for every test, and a working one whatever the test did."""
+def looking(number: np.ndarray, seen: int, looks: int, after: int) -> bool:
+    return bool(watch(number, seen, looks, after))
+
+
+@pytest.fixture(autouse=True, params=[None, looking], ids=["asleep", "looking"])
+def _pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A pool of its own for every test, and a working one whatever the test did; its threads sleep at
+    once when there is nothing to do, or look before."""
+    watch(np.zeros(1, np.int64), 0, 1, 0)  # which may set _watch
+    monkeypatch.setattr(threads, "_watch", request.param)
     monkeypatch.setattr(threads, "_pool", threads._Pool())
     yield
     assert covered(100, 4) == [1] * 100
@@ -44,6 +52,18 @@ def in_time(work: threading.Thread) -> None:
     work.start()
     work.join(PATIENCE)
     assert not work.is_alive(), "the pool is locked"
+
+
+def test_watch() -> None:
+    """True as soon as the number is another one, whoever changes it; else False after so many looks."""
+    number = np.array([3])
+    assert watch(number, 2, 1, 5)
+    assert not watch(number, 3, 0, 0)
+    assert not watch(number, 3, 10, 0)
+    changes = threading.Timer(0.05, number.__setitem__, (0, 4))
+    changes.start()
+    assert watch(number, 3, 10**9, 3)  # without the interpreter's lock: else nobody could change it
+    changes.join()
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8, 100, 1009])

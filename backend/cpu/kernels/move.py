@@ -180,7 +180,7 @@ def copy_runs(
             to, of = np.uint64(d) + rows[0, r], np.uint64(s) + rows[1, r]
             if streaming:
                 past = (to + np.uint64(phase)) % np.uint64(line)
-                head = min(length, np.int64((np.uint64(line) - past) % np.uint64(line)))
+                head: Any = min(length, np.int64((np.uint64(line) - past) % np.uint64(line)))
                 end = head + (length - head) // line * line
                 for j in range(head):
                     dst[to + np.uint64(j)] = src[of + np.uint64(j)]

@@ -18,21 +18,27 @@ def side(itemsize: int) -> int:
 
 
 def intrinsics() -> dict[str, Any]:
-    """The names: plus, times, largest, smallest; transpose_block, stream_block, copy_line, stream_line.
+    """The names: plus, times, largest, smallest; transpose_block, stream_block, copy_line, stream_line;
+    widened_float16, widened_bfloat16; fresh, relax.
 
     plus and times of two floats may be reordered, so that a loop over them becomes vectors (the
     fastmath flag is on the one instruction, not on what the loop computes besides); largest and smallest
-    are LLVM's maximum and minimum, NaN if either is.
+    are LLVM's maximum and minimum, NaN if either is. The widened ones give the float32 of what
+    was read as its 16 bits.
     """
     return {
         "plus": _of_two(_reordered("fadd")),
         "times": _of_two(_reordered("fmul")),
         "largest": _of_two(_named("llvm.maximum")),
         "smallest": _of_two(_named("llvm.minimum")),
+        "widened_float16": _of_bits(_from_float16),
+        "widened_bfloat16": _of_bits(_from_bfloat16),
         "transpose_block": _block(streaming=False),
         "stream_block": _block(streaming=True),
         "copy_line": _line(streaming=False),
         "stream_line": _line(streaming=True),
+        "fresh": _fresh(),
+        "relax": _relax(),
     }
 
 
@@ -65,6 +71,93 @@ def _named(name: str) -> Emit:
         return builder.call(builder.module.declare_intrinsic(name, (x.type,), kind), (x, y))
 
     return emit
+
+
+# ---- half precisions --------------------------------------------------------------------------
+
+
+def _of_bits(emit: Callable[[Any, Any], Any]) -> Any:
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def of_bits(typing: Any, bits: Any) -> Any:
+        if bits != types.uint16:
+            return None
+        return types.float32(bits), lambda context, builder, signature, args: emit(builder, *args)
+
+    return of_bits
+
+
+def _from_bfloat16(builder: Any, bits: Any) -> Any:
+    from llvmlite import ir
+
+    word = ir.IntType(32)
+    return builder.bitcast(
+        builder.shl(builder.zext(bits, word), ir.Constant(word, 16)), ir.FloatType()
+    )
+
+
+def _from_float16(builder: Any, bits: Any) -> Any:
+    """By arithmetic on vectors of integers, since not every CPU has an instruction for it.
+
+    Exponent and fraction move to where float32 has them; the product with 2^112 mends the exponent's
+    bias, of subnormal numbers too; what comes out at 2^16 or more was infinite or NaN.
+    """
+    from llvmlite import ir
+
+    word, single = ir.IntType(32), ir.FloatType()
+
+    def number(value: int) -> Any:
+        return ir.Constant(word, value)
+
+    bits = builder.zext(bits, word)
+    moved = builder.shl(builder.and_(bits, number(0x7FFF)), number(13))
+    scaled = builder.fmul(builder.bitcast(moved, single), ir.Constant(single, 2.0**112))
+    special = builder.fcmp_ordered(">=", scaled, ir.Constant(single, 2.0**16))
+    plain = builder.bitcast(scaled, word)
+    magnitude = builder.select(special, builder.or_(plain, number(0x7F800000)), plain)
+    sign = builder.shl(builder.and_(bits, number(0x8000)), number(16))
+    return builder.bitcast(builder.or_(magnitude, sign), single)
+
+
+# ---- waiting ----------------------------------------------------------------------------------
+
+
+def _fresh() -> Any:
+    """fresh(x): x[0] as it is in memory now, for an array that another thread writes."""
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def fresh(typing: Any, x: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = _data(context, builder, signature.args[0], args[0])
+            return builder.load_atomic(pointer, "acquire", x.dtype.bitwidth // 8)
+
+        return x.dtype(x), emit
+
+    return fresh
+
+
+def _relax() -> Any:
+    """relax(): let another thread have the core, where one is waiting for it (sched_yield)."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def relax(typing: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            from llvmlite import ir
+            from numba.core import cgutils
+
+            kind = ir.FunctionType(ir.IntType(32), ())
+            function = cgutils.get_or_insert_function(builder.module, kind, "sched_yield")
+            builder.call(function, ())
+            return context.get_dummy_value()
+
+        return types.void(), emit
+
+    return relax
 
 
 # ---- moving -----------------------------------------------------------------------------------
