@@ -317,6 +317,9 @@ _op("broadcast_in_dim", "x", "shape axes", ANY, "same", rules.broadcast_in_dim,
     "nx expand, onnx Expand, tf BroadcastInDim", view="always")
 _op("slice", "x", "starts stops steps", ANY, "same", rules.slice_,
     "out[i] = x[starts + i * steps], up to stops", "nx shrink, onnx Slice, tf Slice", view="always")
+_op("slice_at", "x", "axis at", ANY, "same", rules.slice_at,
+    "one position of an axis, which goes; `at` may be a static index", "ocannl static indices",
+    view="always")
 _op("reverse", "x", "axes", ANY, "same", rules.reverse,
     "out[.., i, ..] = x[.., n-1-i, ..] along axes", "nx flip, tf Reverse", view="always")
 _op("pad", "x", "low high interior value", ANY, "same", rules.pad,

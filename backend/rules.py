@@ -123,6 +123,14 @@ def slice_(attrs: Attrs, shapes: Shapes) -> Shape:
     return tuple(-((a - b) // step) for a, b, step in zip(starts, stops, steps, strict=True))
 
 
+def slice_at(attrs: Attrs, shapes: Shapes) -> Shape:
+    (x,), axis, at = shapes, attrs["axis"], attrs["at"]
+    check_axes("slice_at", "axis", (axis,), len(x))
+    if type(at) is not int or not 0 <= at < x[axis]:
+        raise ProgramError(f"slice_at: at={at} is no position of axis {axis} of {x}")
+    return without(x, (axis,))
+
+
 def reverse(attrs: Attrs, shapes: Shapes) -> Shape:
     check_axes("reverse", "axes", attrs["axes"], len(shapes[0]))
     return shapes[0]

@@ -11,7 +11,7 @@ from ..backend.catalogue import infer
 from ..backend.dtypes import reaches
 from ..backend.spec import ArraySpec, Axes, Shape, dtype_name
 from .extension import family_of
-from .ir import Instruction, Program, instruction
+from .ir import At, Instruction, Program, Slot, StaticIndex, instruction
 
 
 class Builder:
@@ -28,15 +28,29 @@ class Builder:
     """
 
     def __init__(self) -> None:
-        self._slots: list[ArraySpec] = []
+        self._slots: list[Slot] = []
         self._inputs: list[int] = []
         self._instructions: list[Instruction] = []
+        self._indices: list[StaticIndex] = []
 
     def input(self, dtype: Any, shape: Shape) -> int:
         """A new input slot."""
         slot = self._new(ArraySpec(np.dtype(dtype), tuple(shape)))
         self._inputs.append(slot)
         return slot
+
+    def index(self, name: str, size: int) -> At:
+        """A new static index: an integer from 0 to size - 1 that every run is given.
+
+        >>> build = Builder()
+        >>> x, k = build.input("float64", (5, 3)), build.index("k", 5)
+        >>> print(build.finish(build("slice_at", x, axis=0, at=k)))
+        program(%0: float64[5,3], i0: k < 5)
+          %1 = slice_at(%0) [at=i0, axis=0]  # float64[3], view
+          return %1
+        """
+        self._indices.append(StaticIndex(name, size))
+        return At(len(self._indices) - 1)
 
     def __call__(self, op: str, *operands: int, **attrs: Any) -> int:
         """Append one op of the catalogue that has one output; returns its slot."""
@@ -48,7 +62,8 @@ class Builder:
     def several(self, op: str, *operands: int, **attrs: Any) -> tuple[int, ...]:
         """Append one op of the catalogue; returns its output slots."""
         frozen = instruction(op, operands, (), attrs)
-        specs = infer(op, frozen.attrs, tuple(self._slots[slot] for slot in operands))
+        last = [index.size - 1 for index in self._indices]
+        specs = infer(op, frozen.at(last), tuple(self.spec(slot) for slot in operands))
         outputs = tuple(self._new(spec) for spec in specs)
         self._instructions.append(Instruction(op, frozen.attributes, operands, outputs))
         return outputs
@@ -56,13 +71,13 @@ class Builder:
     def extension(self, name: str, *operands: int, **attrs: Any) -> tuple[int, ...]:
         """Append one call of an extension family; returns its output slots."""
         frozen = instruction(f"extension:{name}", operands, (), attrs)
-        inputs = tuple(self._slots[slot] for slot in operands)
+        inputs = tuple(self.spec(slot) for slot in operands)
         outputs = tuple(self._new(spec) for spec in family_of(name).infer(frozen.attrs, inputs))
         self._instructions.append(instruction(frozen.op, operands, outputs, attrs))
         return outputs
 
     def spec(self, slot: int) -> ArraySpec:
-        return self._slots[slot]
+        return self._slots[slot].spec
 
     def is_fresh(self, slot: int) -> bool:
         """Whether the slot's memory is the program's own: no view of an input."""
@@ -87,9 +102,13 @@ class Builder:
     def finish(self, *outputs: int) -> Program:
         """The program that returns these slots."""
         return Program(
-            tuple(self._slots), tuple(self._instructions), tuple(self._inputs), tuple(outputs)
+            tuple(self._slots),
+            tuple(self._instructions),
+            tuple(self._inputs),
+            tuple(outputs),
+            tuple(self._indices),
         )
 
     def _new(self, spec: ArraySpec) -> int:
-        self._slots.append(spec)
+        self._slots.append(Slot(spec))
         return len(self._slots) - 1

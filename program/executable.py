@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from .._base.errors import ProgramError
 from ..backend.protocol import Backend, Kernel
 from .extension import bind_extension
 from .ir import Program
@@ -28,13 +29,15 @@ class Step(NamedTuple):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     dies: tuple[int, ...]
+    indices: tuple[int, ...]  # static indices that the kernel takes behind its operands
 
 
 class Executable:
-    """Runs `program` on arrays of its input specs: `executable(*arrays, out=None)`.
+    """Runs `program` on arrays of its input specs: `executable(*arrays, out=None, indices=())`.
 
     With one output, `out` is filled and returned; it must not overlap an input. Inputs are trusted
-    to have the dtypes and shapes of the input slots; the fronts check them.
+    to have the dtypes and shapes of the input slots; the fronts check them. `indices` are the values of
+    the static indices, each in its range.
     """
 
     def __init__(self, program: Program, backend: Backend) -> None:
@@ -58,34 +61,53 @@ class Executable:
     def peak_bytes(self) -> int:
         return self.schedule.peak_bytes
 
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+    def __call__(self, *arrays: Any, out: Any = None, indices: tuple[int, ...] = ()) -> Any:
+        if indices or self.program.indices:
+            self._check_indices(indices)
         if out is None:
-            return self.run(*arrays)
+            return self.run(*arrays, *indices)
         if self.direct:
-            return self.run(*arrays, out=out)
-        return self.backend.assign(out, self.run(*arrays))
+            return self.run(*arrays, *indices, out=out)
+        return self.backend.assign(out, self.run(*arrays, *indices))
 
-    def interpret(self, *arrays: Any, seconds: list[float] | None = None) -> Any:
+    def interpret(
+        self, *arrays: Any, indices: tuple[int, ...] = (), seconds: list[float] | None = None
+    ) -> Any:
         """Run one instruction at a time, as an oracle for the generated code or to measure each."""
-        return self._loop(*arrays, seconds=seconds)
+        self._check_indices(indices)
+        return self._loop(*arrays, *indices, seconds=seconds)
+
+    def _check_indices(self, values: tuple[int, ...]) -> None:
+        expected = self.program.indices
+        if len(values) != len(expected):
+            raise ProgramError(f"{len(values)} static indices given, there are {len(expected)}")
+        for number, (value, index) in enumerate(zip(values, expected, strict=True)):
+            if not 0 <= value < index.size:
+                raise ProgramError(
+                    f"static index i{number} ({index.name}) = {value} is not from 0 to {index.size - 1}"
+                )
 
     def _bind(self) -> list[Step]:
         steps = []
+        first = (0,) * len(self.program.indices)
         for ins, dies in zip(self.program.instructions, self.schedule.dies_after, strict=True):
             inputs, outputs = self.program.specs(ins.inputs), self.program.specs(ins.outputs)
             if ins.family is not None:
                 kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs)
             else:
-                kernel = self.backend.bind(ins.op, ins.attrs, inputs, outputs)
-            steps.append(Step(kernel, ins.inputs, ins.outputs, dies))
+                kernel = self.backend.bind(ins.op, ins.at(first), inputs, outputs)
+            steps.append(Step(kernel, ins.inputs, ins.outputs, dies, ins.indices))
         return steps
 
     def _loop(self, *arrays: Any, out: Any = None, seconds: list[float] | None = None) -> Any:
-        values: dict[int, Any] = dict(zip(self.program.inputs, arrays, strict=True))
+        count = len(self.program.inputs)
+        values: dict[int, Any] = dict(zip(self.program.inputs, arrays[:count], strict=True))
+        numbers = arrays[count:]
         last = len(self.steps) - 1
-        for index, (kernel, inputs, outputs, dies) in enumerate(self.steps):
+        for index, (kernel, inputs, outputs, dies, indices) in enumerate(self.steps):
             start = time.perf_counter() if seconds is not None else 0.0
             operands = [values[slot] for slot in inputs]
+            operands += [numbers[k] for k in indices]
             result = (
                 kernel(*operands, out=out)
                 if out is not None and index == last
@@ -106,11 +128,15 @@ class Executable:
 
     def _generate(self) -> str:
         program = self.program
-        parameters = ", ".join([*(f"x{slot}" for slot in program.inputs), "out=None"])
+        names = [f"x{slot}" for slot in program.inputs]
+        names += [f"i{number}" for number in range(len(program.indices))]
+        parameters = ", ".join([*names, "out=None"])
         lines = [f"def run({parameters}):"]
         for index, (ins, step) in enumerate(zip(program.instructions, self.steps, strict=True)):
             targets = ", ".join(f"x{slot}" for slot in ins.outputs)
-            operands = ", ".join(f"x{slot}" for slot in ins.inputs)
+            operands = ", ".join(
+                [*(f"x{slot}" for slot in ins.inputs), *(f"i{k}" for k in ins.indices)]
+            )
             if self.direct and index == len(self.steps) - 1:
                 operands = f"{operands}, out=out" if operands else "out=out"
             shapes = ", ".join(str(program.slots[slot]) for slot in ins.outputs)

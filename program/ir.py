@@ -1,24 +1,82 @@
 """The IR: instructions over slots, each slot written once (SSA).
 
-A slot is an array of known dtype and shape. An instruction applies one op of the catalogue, or one
-extension family, to slots. A program lists its input slots in the order of the call and its output
-slots in the order of the result; instructions are in order of execution.
+A slot is an array of known dtype and shape, or of a shape that bounds what it will be. An instruction
+applies one op of the catalogue, or one extension family, to slots. A program lists its input slots in
+the order of the call and its output slots in the order of the result; instructions are in order of
+execution. Static indices are integers that every run is given.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from .._base.numbers import format_bytes
 from ..backend.catalogue import CATALOGUE, Attrs
 from ..backend.rules import freeze
-from ..backend.spec import ArraySpec
+from ..backend.spec import ArraySpec, Axes, Shape, dtype_name
 
 FORMAT = "einloom.program"
-VERSION = 2
+VERSION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What a slot holds.
+
+    Attributes:
+        spec: dtype and shape; memory is planned for this shape.
+        bounds: axes whose size is only an upper bound, known when the program runs.
+        layout: the order of the axes in memory, the last the fastest; None where nobody has decided,
+            which is row-major for what a kernel makes.
+    """
+
+    spec: ArraySpec
+    bounds: Axes = ()
+    layout: Axes | None = None
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        return self.spec.dtype
+
+    @property
+    def shape(self) -> Shape:
+        return self.spec.shape
+
+    @property
+    def nbytes(self) -> int:
+        return self.spec.nbytes
+
+    def __str__(self) -> str:
+        sizes = (f"<={n}" if axis in self.bounds else str(n) for axis, n in enumerate(self.shape))
+        layout = "" if self.layout is None else f"{{{','.join(map(str, self.layout))}}}"
+        return f"{dtype_name(self.dtype)}[{','.join(sizes)}]{layout}"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticIndex:
+    """An integer from 0 to size - 1 that is given at every run: which slice of a contraction, say."""
+
+    name: str
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.name} < {self.size}"
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The value of a program's static index, by its number, where an attribute is an integer."""
+
+    index: int
+
+    def __repr__(self) -> str:
+        return f"i{self.index}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +91,18 @@ class Instruction:
     @property
     def attrs(self) -> Attrs:
         return dict(self.attributes)
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """The static indices that attributes name."""
+        return tuple(value.index for _, value in self.attributes if isinstance(value, At))
+
+    def at(self, values: Sequence[int]) -> Attrs:
+        """The attributes where static index k is values[k]."""
+        return {
+            name: values[value.index] if isinstance(value, At) else value
+            for name, value in self.attributes
+        }
 
     @property
     def family(self) -> str | None:
@@ -64,10 +134,11 @@ class Instruction:
 class Program:
     """Slots and the instructions over them; `print` shows a listing, JSON is in `serial`."""
 
-    slots: tuple[ArraySpec, ...]
+    slots: tuple[Slot, ...]
     instructions: tuple[Instruction, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    indices: tuple[StaticIndex, ...] = ()
 
     @cached_property
     def op_counts(self) -> Counter[str]:
@@ -75,10 +146,12 @@ class Program:
         return Counter(instruction.op for instruction in self.instructions)
 
     def specs(self, slots: tuple[int, ...]) -> tuple[ArraySpec, ...]:
-        return tuple(self.slots[slot] for slot in slots)
+        return tuple(self.slots[slot].spec for slot in slots)
 
     def __str__(self) -> str:
-        lines = [f"program({', '.join(f'%{slot}: {self.slots[slot]}' for slot in self.inputs)})"]
+        parameters = [f"%{slot}: {self.slots[slot]}" for slot in self.inputs]
+        parameters += [f"i{number}: {index}" for number, index in enumerate(self.indices)]
+        lines = [f"program({', '.join(parameters)})"]
         for instruction in self.instructions:
             results = ", ".join(str(self.slots[slot]) for slot in instruction.outputs)
             size = sum(self.slots[slot].nbytes for slot in instruction.outputs)

@@ -40,7 +40,8 @@ def schedule(program: Program, backend: Backend) -> Schedule:
             alive += sum(program.slots[slot].nbytes for slot in ins.outputs)
             scratch = 0
             if ins.family is None:
-                scratch = backend.scratch_bytes(ins.op, ins.attrs, program.specs(ins.inputs))
+                attrs = ins.at((0,) * len(program.indices))
+                scratch = backend.scratch_bytes(ins.op, attrs, program.specs(ins.inputs))
             certain = max(certain, alive)
             if alive + scratch > peak:
                 peak, where = alive + scratch, index

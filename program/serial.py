@@ -9,7 +9,7 @@ from typing import Any
 from .._base.errors import FileFormatError
 from ..backend.rules import freeze
 from ..backend.spec import ArraySpec, dtype_from_name, dtype_name
-from .ir import FORMAT, VERSION, Program, instruction
+from .ir import FORMAT, VERSION, At, Program, Slot, StaticIndex, instruction
 from .verify import verify
 
 
@@ -20,7 +20,10 @@ def program_to_json(program: Program) -> str:
             "format": FORMAT,
             "version": VERSION,
             "einloom": _version(),
-            "slots": [[dtype_name(spec.dtype), list(spec.shape)] for spec in program.slots],
+            "slots": [
+                [dtype_name(slot.dtype), slot.shape, slot.bounds, slot.layout]
+                for slot in program.slots
+            ],
             "instructions": [
                 {
                     "op": ins.op,
@@ -32,6 +35,7 @@ def program_to_json(program: Program) -> str:
             ],
             "inputs": list(program.inputs),
             "outputs": list(program.outputs),
+            "indices": [[index.name, index.size] for index in program.indices],
         }
     )
 
@@ -42,7 +46,7 @@ def program_from_json(text: str) -> Program:
     rename = _RENAMED if data["version"] == 1 else {}
     try:
         program = Program(
-            tuple(ArraySpec(dtype_from_name(name), tuple(shape)) for name, shape in data["slots"]),
+            tuple(_slot(*entry) for entry in data["slots"]),
             tuple(
                 instruction(
                     rename.get(_name(entry["op"]), entry["op"]),
@@ -54,6 +58,7 @@ def program_from_json(text: str) -> Program:
             ),
             tuple(data["inputs"]),
             tuple(data["outputs"]),
+            tuple(StaticIndex(_name(name), size) for name, size in data.get("indices", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(f"{FORMAT}: the document lacks or garbles {error}") from None
@@ -82,12 +87,22 @@ def read_document(text: str, format: str, version: int) -> dict[str, Any]:
 _RENAMED = {"convert": "cast"}  # version 1 had one op for both; where nothing is lost they agree
 
 
+def _slot(dtype: str, shape: Any, bounds: Any = (), layout: Any = None) -> Slot:
+    """Versions 1 and 2 gave dtype and shape alone."""
+    order = None if layout is None else tuple(layout)
+    return Slot(ArraySpec(dtype_from_name(dtype), tuple(shape)), tuple(bounds), order)
+
+
 def _encode(value: Any) -> Any:
+    if isinstance(value, At):
+        return {"index": value.index}
     return {"complex": [value.real, value.imag]} if isinstance(value, complex) else value
 
 
 def _decode(value: Any) -> Any:
-    return complex(*value["complex"]) if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    return At(value["index"]) if "index" in value else complex(*value["complex"])
 
 
 def _name(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .._base.errors import EinloomError, ProgramError
@@ -39,9 +39,18 @@ def _slots_exist(program: Program) -> Iterator[Complaint]:
 
 
 def _shapes_are_sizes(program: Program) -> Iterator[Complaint]:
-    for slot, spec in enumerate(program.slots):
-        if any(type(n) is not int or n < 0 for n in spec.shape):
-            yield f"slot %{slot} has shape {spec.shape}"
+    for number, slot in enumerate(program.slots):
+        if any(type(n) is not int or n < 0 for n in slot.shape):
+            yield f"slot %{number} has shape {slot.shape}"
+
+
+def _axes_exist(program: Program) -> Iterator[Complaint]:
+    for number, slot in enumerate(program.slots):
+        rank = range(len(slot.shape))
+        if any(axis not in rank for axis in slot.bounds):
+            yield f"slot %{number} has upper bounds on axes {slot.bounds}, its rank is {len(rank)}"
+        if slot.layout is not None and sorted(slot.layout) != list(rank):
+            yield f"slot %{number} has layout {slot.layout}, its rank is {len(rank)}"
 
 
 def _written_once(program: Program) -> Iterator[Complaint]:
@@ -67,10 +76,24 @@ def _defined_before_use(program: Program) -> Iterator[Complaint]:
             yield f"output slot %{slot} is never written"
 
 
+def _indices_exist(program: Program) -> Iterator[Complaint]:
+    for number, index in enumerate(program.indices):
+        if type(index.size) is not int or index.size < 1:
+            yield f"static index i{number} ({index.name}) has size {index.size}"
+    for where, ins in enumerate(program.instructions):
+        for number in ins.indices:
+            if type(number) is not int or not 0 <= number < len(program.indices):
+                yield f"{_at(where, ins)} names static index i{number}, there are {len(program.indices)}"
+        if ins.indices and ins.op != "slice_at":
+            yield f"{_at(where, ins)} takes no static index; slice_at does"
+
+
 def _agrees_with_inference(program: Program) -> Iterator[Complaint]:
+    # at the last value of every static index: what is legal there is legal at the others
+    last = [index.size - 1 for index in program.indices]
     for index, ins in enumerate(program.instructions):
         try:
-            expected = _inferred(ins, program.specs(ins.inputs))
+            expected = _inferred(ins, program.specs(ins.inputs), last)
         except EinloomError as error:
             yield f"{_at(index, ins)}: {error}"
             continue
@@ -79,10 +102,13 @@ def _agrees_with_inference(program: Program) -> Iterator[Complaint]:
             yield f"{_at(index, ins)} yields {', '.join(map(str, expected))}, its slots say {got}"
 
 
-def _inferred(ins: Instruction, inputs: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
+def _inferred(
+    ins: Instruction, inputs: tuple[ArraySpec, ...], values: Sequence[int]
+) -> tuple[ArraySpec, ...]:
+    attrs = ins.at(values)
     if ins.family is not None:
-        return tuple(family_of(ins.family).infer(ins.attrs, inputs))
-    return infer(ins.op, ins.attrs, inputs)
+        return tuple(family_of(ins.family).infer(attrs, inputs))
+    return infer(ins.op, attrs, inputs)
 
 
 def _uses(program: Program) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -99,6 +125,8 @@ def _at(index: int, ins: Instruction) -> str:
 RULES: tuple[Rule, ...] = (
     Rule("every slot named exists", _slots_exist),
     Rule("sizes are integers >= 0", _shapes_are_sizes),
+    Rule("bounds and layouts name axes of their slots", _axes_exist),
+    Rule("static indices exist and have a size", _indices_exist),
     Rule("a slot is written once", _written_once),
     Rule("a slot is written before it is read", _defined_before_use),
     Rule("dtypes and shapes are those the catalogue infers", _agrees_with_inference),

@@ -44,6 +44,7 @@ BINDERS: dict[str, structure.Binder] = {
     "transpose": structure.bind_transpose,
     "broadcast_in_dim": structure.bind_broadcast_in_dim,
     "slice": structure.bind_slice,
+    "slice_at": structure.bind_slice_at,
     "reverse": structure.bind_reverse,
     "pad": structure.bind_pad,
     "concatenate": structure.bind_concatenate,

@@ -38,6 +38,16 @@ def bind_squeeze(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
     return run
 
 
+def bind_slice_at(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    """The kernel takes another position at a call, as a program with static indices asks for."""
+    ahead, usual = (slice(None),) * attrs["axis"], attrs["at"]
+
+    def run(x: Any, at: int = usual) -> Any:
+        return x[(*ahead, at, ...)]  # Ellipsis: a view even when nothing is left
+
+    return run
+
+
 def bind_expand_dims(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     axes = attrs["axes"]
     index = tuple(None if axis in axes else slice(None) for axis in range(len(output.shape)))

@@ -23,9 +23,10 @@ def dead_code(program: Program) -> Program:
     for ins in body:
         order.extend(ins.outputs)
     number = {slot: index for index, slot in enumerate(order)}
-    return Program(
-        program.specs(tuple(order)),
-        tuple(
+    return replace(
+        program,
+        slots=tuple(program.slots[slot] for slot in order),
+        instructions=tuple(
             replace(
                 ins,
                 inputs=tuple(number[slot] for slot in ins.inputs),
@@ -33,6 +34,6 @@ def dead_code(program: Program) -> Program:
             )
             for ins in body
         ),
-        tuple(number[slot] for slot in program.inputs),
-        tuple(number[slot] for slot in program.outputs),
+        inputs=tuple(number[slot] for slot in program.inputs),
+        outputs=tuple(number[slot] for slot in program.outputs),
     )

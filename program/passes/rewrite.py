@@ -17,4 +17,4 @@ def renamed(ins: Instruction, names: dict[int, int]) -> Instruction:
 def with_body(program: Program, body: list[Instruction], names: dict[int, int]) -> Program:
     """`program` with other instructions, returning the renamed output slots."""
     outputs = tuple(names.get(slot, slot) for slot in program.outputs)
-    return Program(program.slots, tuple(body), program.inputs, outputs)
+    return replace(program, instructions=tuple(body), outputs=outputs)

@@ -70,6 +70,12 @@ def squeeze(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
 
 
 @law
+def slice_at(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    for o in everywhere(out):
+        out[o] = arrays[0][(*o[: attrs["axis"]], attrs["at"], *o[attrs["axis"] :])]
+
+
+@law
 def expand_dims(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
     for o in everywhere(out):
         out[o] = arrays[0][tuple(n for axis, n in enumerate(o) if axis not in attrs["axes"])]

@@ -12,6 +12,7 @@ from tests.backend.calls import CALLS, Call, some_dtype
 from einloom._base.errors import ExtensionError, ProgramError
 from einloom.backend.spec import ArraySpec
 from einloom.program.builder import Builder
+from einloom.program.ir import Slot
 from einloom.program.verify import verify
 
 F8 = np.dtype("float64")
@@ -128,7 +129,7 @@ def test_refused(op: str, attrs: dict[str, Any]) -> None:
     with pytest.raises(ProgramError, match=op):
         build(op, x, **attrs)
     assert build.finish(x).instructions == ()
-    assert build.finish(x).slots == (ArraySpec(F8, (2, 3)),)
+    assert build.finish(x).slots == (Slot(ArraySpec(F8, (2, 3))),)
 
 
 def test_unknown_extension() -> None:

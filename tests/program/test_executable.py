@@ -234,3 +234,45 @@ def test_an_error_inside_leaves_the_executable_usable() -> None:
     with pytest.raises(ValueError, match="shapes"):
         executable(np.ones((2, 3)), np.ones((2, 4)))
     np.testing.assert_array_equal(executable(np.ones((2, 3)), np.ones((2, 3))), [6, 6])
+
+
+# ---- static indices ---------------------------------------------------------------------------
+
+
+def sliced_product() -> Executable:
+    """x[i] @ y[:, j], for i < 5 and j < 3."""
+    b = Builder()
+    x, y = b.input("float64", (5, 4)), b.input("float64", (4, 3))
+    i, j = b.index("i", 5), b.index("j", 3)
+    row, column = b("slice_at", x, axis=0, at=i), b("slice_at", y, axis=1, at=j)
+    axes = {"contracting": ((0,), (0,)), "batch": ((), ())}
+    return Executable(b.finish(b("dot_general", row, column, **axes)), cpu())
+
+
+def test_one_executable_for_all_indices(rng: np.random.Generator) -> None:
+    x, y = rng.random((5, 4)), rng.random((4, 3))
+    run = sliced_product()
+    assert "i0" in run.source
+    for i, j in np.ndindex(5, 3):
+        want = x[i] @ y[:, j]
+        np.testing.assert_allclose(run(x, y, indices=(i, j)), want, rtol=1e-14)
+        np.testing.assert_allclose(run.interpret(x, y, indices=(i, j)), want, rtol=1e-14)
+        out = np.empty(())
+        assert run(x, y, indices=(i, j), out=out) is out
+        np.testing.assert_allclose(out, want, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("indices", "message"),
+    [
+        ((), "0 static indices given, there are 2"),
+        ((1,), "1 static indices given"),
+        ((1, 2, 3), "3 static indices given"),
+        ((5, 0), r"i0 \(i\) = 5 is not from 0 to 4"),
+        ((0, -1), r"i1 \(j\) = -1 is not from 0 to 2"),
+    ],
+)
+def test_static_indices_out_of_range(indices: tuple[int, ...], message: str) -> None:
+    run = sliced_product()
+    with pytest.raises(ProgramError, match=message):
+        run(np.ones((5, 4)), np.ones((4, 3)), indices=indices)

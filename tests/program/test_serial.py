@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_every_op_is_tried() -> None:
     assert set(every_op().op_counts) == set(CATALOGUE)
 
 
-@pytest.mark.parametrize("make", [contraction, every_op])
+@pytest.mark.parametrize("make", [contraction, every_op, lambda: sliced()])
 def test_round_trip(make: Callable[[], Program]) -> None:
     program = make()
     again = program_from_json(program_to_json(program))
@@ -120,7 +121,7 @@ def test_document_says_what_it_is() -> None:
     import einloom
 
     found = document()
-    assert (found["format"], found["version"]) == (FORMAT, VERSION) == ("einloom.program", 2)
+    assert (found["format"], found["version"]) == (FORMAT, VERSION) == ("einloom.program", 3)
     assert found["einloom"] == einloom.__version__
 
 
@@ -150,8 +151,27 @@ def test_golden_file_of_version_2() -> None:
     assert len(program.op_counts) == 111
     assert set(program.op_counts) <= set(CATALOGUE)
     known, again = json.loads(text), document(program)
-    for name in ("format", "slots", "instructions", "inputs", "outputs"):
+    assert [entry[:2] for entry in again["slots"]] == known["slots"]
+    for name in ("format", "instructions", "inputs", "outputs"):
         assert again[name] == known[name], name
+
+
+def sliced() -> Program:
+    """Static indices, a size that is only a bound, and an order in memory."""
+    b = Builder()
+    x, i, j = b.input("float32", (5, 3, 4)), b.index("i", 5), b.index("j", 2)
+    row = b("slice_at", b("slice_at", x, axis=0, at=i), axis=1, at=j)
+    program = b.finish(b("tanh", row), b("transpose", x, perm=(2, 0, 1)))
+    slots = list(program.slots)
+    slots[0] = replace(slots[0], bounds=(0, 2), layout=(1, 0, 2))
+    return replace(program, slots=tuple(slots))
+
+
+def test_golden_file_of_version_3() -> None:
+    """Static indices, bounds and layouts: read, and written again as it was."""
+    text = (GOLDEN / "program_v3.json").read_text()
+    assert program_from_json(text) == sliced()
+    assert document(sliced()) | {"einloom": ""} == json.loads(text) | {"einloom": ""}
 
 
 def test_there_is_a_golden_file_for_every_version() -> None:
@@ -210,7 +230,11 @@ GARBAGE: dict[str, str | bytes] = {
     "no outputs": without("outputs"),
     "slots null": changed(slots=None),
     "slots numbers": changed(slots=[1, 2]),
-    "slot too long": changed(slots=[["float64", [2], "C"]]),
+    "slot too long": changed(slots=[["float64", [2], [], None, "C"]]),
+    "bounds number": changed(slots=[["float64", [2], 3, None]]),
+    "layout number": changed(slots=[["float64", [2], [], 3]]),
+    "indices numbers": changed(indices=[3]),
+    "index without name": changed(indices=[[3, "k"]]),
     "slot without shape": changed(slots=[["float64"]]),
     "shape number": changed(slots=[["float64", 3]]),
     "dtype null": changed(slots=[[None, [2]]]),

@@ -9,18 +9,20 @@ import pytest
 
 from einloom._base.errors import ProgramError
 from einloom.backend.spec import ArraySpec
-from einloom.program.ir import Program, instruction
+from einloom.program.ir import At, Program, Slot, StaticIndex, instruction
 from einloom.program.verify import RULES, verify
 
 EXISTS = "every slot named exists"
 SIZES = "sizes are integers >= 0"
+AXES = "bounds and layouts name axes of their slots"
+INDICES = "static indices exist and have a size"
 ONCE = "a slot is written once"
 BEFORE = "a slot is written before it is read"
 INFERRED = "dtypes and shapes are those the catalogue infers"
 
 
-def spec(*shape: Any, dtype: str = "float64") -> ArraySpec:
-    return ArraySpec(np.dtype(dtype), shape)
+def spec(*shape: Any, dtype: str = "float64", **more: Any) -> Slot:
+    return Slot(ArraySpec(np.dtype(dtype), shape), **more)
 
 
 def ins(op: str, inputs: tuple[Any, ...], outputs: tuple[Any, ...], **attrs: Any) -> Any:
@@ -54,6 +56,46 @@ ILL_FORMED: list[tuple[str, Program, str, tuple[str, ...]]] = [
     ("negative size", Program((spec(-2),), (), (0,), (0,)), SIZES, ("slot %0", "(-2,)")),
     ("real size", Program((V, spec(2.0)), (), (0,), (0,)), SIZES, ("slot %1", "(2.0,)")),
     ("size of numpy", Program((spec(np.int64(2)),), (), (0,), (0,)), SIZES, ("slot %0",)),
+    ("bound of no axis", Program((spec(2, bounds=(1,)),), (), (0,), (0,)), AXES, ("%0", "(1,)")),
+    (
+        "layout of rank 2",
+        Program((spec(2, layout=(1, 0)),), (), (0,), (0,)),
+        AXES,
+        ("%0", "(1, 0)"),
+    ),
+    ("layout not whole", Program((spec(2, 2, layout=(1, 1)),), (), (0,), (0,)), AXES, ("(1, 1)",)),
+    (
+        "index without values",
+        Program((V,), (), (0,), (0,), (StaticIndex("k", 0),)),
+        INDICES,
+        ("static index i0 (k)", "size 0"),
+    ),
+    (
+        "no such index",
+        Program((V, spec()), (ins("slice_at", (0,), (1,), axis=0, at=At(0)),), (0,), (1,)),
+        INDICES,
+        ("instruction 0 (slice_at)", "i0", "there are 0"),
+    ),
+    (
+        "index of another op",
+        Program(
+            (V, V), (ins("reverse", (0,), (1,), axes=At(0)),), (0,), (1,), (StaticIndex("k", 1),)
+        ),
+        INDICES,
+        ("instruction 0 (reverse)", "slice_at"),
+    ),
+    (
+        "index beyond the axis",
+        Program(
+            (V, spec()),
+            (ins("slice_at", (0,), (1,), axis=0, at=At(0)),),
+            (0,),
+            (1,),
+            (StaticIndex("k", 3),),
+        ),
+        INFERRED,
+        ("instruction 0 (slice_at)", "at=2"),
+    ),
     ("input twice", Program((V,), (), (0, 0), (0,)), ONCE, ("inputs (0, 0)", "twice")),
     (
         "writes an input",
