@@ -77,6 +77,10 @@ class Backend(Protocol):
         """A row-major array with undefined contents, 64-byte aligned when it is large."""
         ...
 
+    def array_at(self, buffer: Any, offset: int, spec: ArraySpec) -> Any:
+        """The row-major array of this spec that begins so many bytes into a buffer of bytes."""
+        ...
+
     def full(self, shape: Shape, value: Any, dtype: Any) -> Any:
         """A row-major array filled with `value`."""
         ...

@@ -2,8 +2,12 @@
 
 Every instruction becomes one call of a kernel that `Backend.bind` made for its shapes. Short programs
 become one generated function, which `source` shows; long ones (Python compiles slowly what is long)
-run as a loop over the same kernels. Arrays are dropped after their last use. Both forms are safe from
-several threads: they hold no state but the kernels.
+run as a loop over the same kernels. Arrays are dropped after their last use.
+
+Small intermediates lie in an arena: the arrays at the places of the memory plan, and the views of them,
+are made once and used by every call. A call takes an arena from those that are idle, or makes one, and
+gives it back, when a kernel fails too; so both forms are safe from several threads. Results never lie
+in an arena.
 """
 
 from __future__ import annotations
@@ -12,14 +16,18 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._base.errors import ProgramError
 from ..backend.protocol import Backend, Kernel
+from ..backend.spec import ArraySpec
 from .extension import bind_extension
 from .ir import Program
 from .schedule import Schedule, schedule
 from .verify import verify
 
 TABLE_FROM = 2000  # instructions; below, the generated function is faster to build and to run
+IDLE = 4  # arenas that are kept; more are made when more threads call, and dropped
 
 
 class Step(NamedTuple):
@@ -45,9 +53,11 @@ class Executable:
         self.schedule: Schedule = schedule(program, backend)
         self.steps = tuple(self._bind())
         self.direct = _writes_output_last(program)
+        self._arenas: list[tuple[Any, ...]] = []  # idle ones
         if len(self.steps) < TABLE_FROM:
+            self._kept = self._in_arena()
             self.source = self._generate()
-            self.run = _compiled(self.source, self.steps)
+            self.run = self._compiled()
         else:
             self.source = f"# a loop over a table of {len(self.steps)} bound instructions\n"
             self.run = self._loop
@@ -126,24 +136,87 @@ class Executable:
         results = tuple(values[slot] for slot in self.program.outputs)
         return results[0] if len(results) == 1 else results
 
+    def _in_arena(self) -> tuple[int, ...]:
+        """Slots whose arrays an arena has: those with a place, and what are always views of them."""
+        if not self.schedule.has_arena:
+            return ()
+        inside = set(self.schedule.memory.locations)
+        for ins in self.program.instructions:
+            if ins.is_view and not ins.indices and inside.issuperset(ins.inputs):
+                inside.update(ins.outputs)
+        return tuple(sorted(inside))
+
+    def _arena(self) -> tuple[Any, ...]:
+        """A new arena: the arrays of the slots that lie in it, in order."""
+        memory, backend, program = self.schedule.memory, self.backend, self.program
+        size = ArraySpec(np.dtype(np.uint8), (memory.nbytes,))
+        buffer = backend.empty(size)
+        values = {
+            slot: backend.array_at(buffer, place.offset, program.slots[slot].spec)
+            for slot, place in memory.locations.items()
+        }
+        inside = set(self._kept)
+        for ins, step in zip(program.instructions, self.steps, strict=True):
+            if inside.issuperset(ins.outputs) and ins.outputs[0] not in values:
+                made = step.kernel(*(values[slot] for slot in ins.inputs))
+                values.update(
+                    zip(ins.outputs, made if len(ins.outputs) > 1 else (made,), strict=True)
+                )
+        return tuple(values[slot] for slot in self._kept)
+
+    def _compiled(self) -> Callable[..., Any]:
+        names: dict[str, Any] = {f"k{index}": step.kernel for index, step in enumerate(self.steps)}
+        names |= {"idle": self._arenas, "new_arena": self._arena}
+        exec(compile(self.source, "<einloom program>", "exec"), names)
+        run: Callable[..., Any] = names["run"]
+        return run
+
     def _generate(self) -> str:
-        program = self.program
+        """The text of the function. An arena is given back whatever happens; `idle` is a list, whose
+        pop and append are atomic."""
+        program, places = self.program, self.schedule.memory.locations
+        inside = set(self._kept)
+        body = []
         names = [f"x{slot}" for slot in program.inputs]
         names += [f"i{number}" for number in range(len(program.indices))]
         parameters = ", ".join([*names, "out=None"])
-        lines = [f"def run({parameters}):"]
         for index, (ins, step) in enumerate(zip(program.instructions, self.steps, strict=True)):
+            is_placed = inside.issuperset(ins.outputs)
+            if is_placed and ins.outputs[0] not in places:
+                continue  # a view that the arena has
             targets = ", ".join(f"x{slot}" for slot in ins.outputs)
             operands = ", ".join(
                 [*(f"x{slot}" for slot in ins.inputs), *(f"i{k}" for k in ins.indices)]
             )
-            if self.direct and index == len(self.steps) - 1:
+            if is_placed:
+                operands = f"{operands}, out={targets}" if operands else f"out={targets}"
+            elif self.direct and index == len(self.steps) - 1:
                 operands = f"{operands}, out=out" if operands else "out=out"
             shapes = ", ".join(str(program.slots[slot]) for slot in ins.outputs)
-            lines.append(f"    {targets} = k{index}({operands})  # {ins.op} -> {shapes}")
-            if step.dies:
-                lines.append(f"    del {', '.join(f'x{slot}' for slot in step.dies)}")
-        lines.append(f"    return {', '.join(f'x{slot}' for slot in program.outputs)}")
+            call = f"k{index}({operands})"
+            call = call if is_placed else f"{targets} = {call}"
+            body.append(f"    {call}  # {ins.op} -> {shapes}")
+            dies = [f"x{slot}" for slot in step.dies if slot not in inside]
+            if dies:
+                body.append(f"    del {', '.join(dies)}")
+        body.append(f"    return {', '.join(f'x{slot}' for slot in program.outputs)}")
+        lines = [f"def run({parameters}):"]
+        if inside:
+            arrays = ", ".join(f"x{slot}" for slot in self._kept)
+            lines += [
+                "    try:",
+                "        arena = idle.pop()",
+                "    except IndexError:",
+                "        arena = new_arena()",
+                f"    {arrays}, = arena",
+                "    try:",
+                *(f"    {line}" for line in body),
+                "    finally:",
+                f"        if len(idle) < {IDLE}:",
+                "            idle.append(arena)",
+            ]
+        else:
+            lines += body
         return "\n".join(lines) + "\n"
 
 
@@ -159,10 +232,3 @@ def _writes_output_last(program: Program) -> bool:
         and ins.op != "constant"
         and ins.outputs == program.outputs
     )
-
-
-def _compiled(source: str, steps: tuple[Step, ...]) -> Callable[..., Any]:
-    names: dict[str, Any] = {f"k{index}": step.kernel for index, step in enumerate(steps)}
-    exec(compile(source, "<einloom program>", "exec"), names)
-    run: Callable[..., Any] = names["run"]
-    return run

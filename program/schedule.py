@@ -2,7 +2,8 @@
 
 An array lives from the instruction that makes it until the last use of it or of any view of it;
 inputs belong to the caller and live throughout. peak_bytes = inputs + intermediates + kernel
-scratch + results, an upper bound of what NumPy's allocator holds during the call.
+scratch + results, an upper bound of what NumPy's allocator holds during the call. Intermediates are
+those alive, or the whole arena where they are small enough to lie in one.
 """
 
 from __future__ import annotations
@@ -11,33 +12,47 @@ from dataclasses import dataclass
 
 from ..backend.protocol import Backend
 from .ir import Program
+from .memory import MemoryPlan, plan_memory
+
+ARENA = 256 << 10
+"""Bytes up to which intermediates lie in an arena that is kept from call to call. Larger ones are taken
+from the backend's lent memory one by one: it is warm too, and nothing large stays behind a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """For each instruction the slots whose arrays may be dropped after it, and the peak."""
+    """For each instruction the slots whose arrays may be dropped after it, places, and the peak."""
 
     dies_after: tuple[tuple[int, ...], ...]
+    memory: MemoryPlan
+    has_arena: bool  # intermediates lie where `memory` says; else each is allocated when it is made
     peak_bytes: int
     certain_bytes: int  # the peak without inputs and without scratch, which may not be needed
     peak_instruction: int  # -1: the inputs alone
 
 
-def schedule(program: Program, backend: Backend) -> Schedule:
-    """Last uses and peak of `program` on `backend`."""
+def schedule(program: Program, backend: Backend, arena: int | None = None) -> Schedule:
+    """Last uses, places and peak of `program` on `backend`; arenas have at most `arena` bytes, as a rule
+    ARENA."""
     last = _last_uses(program)
     dies: list[list[int]] = [[] for _ in program.instructions]
     inputs = set(program.inputs)
     for slot, index in last.items():
         if index < len(dies):
             dies[index].append(slot)
+    memory = plan_memory(program, dies)
+    has_arena = 0 < memory.nbytes <= (ARENA if arena is None else arena)
+    elsewhere = memory.locations if has_arena else {}
     always_views = {slot for ins in program.instructions if ins.is_view for slot in ins.outputs}
     alive = sum(program.slots[slot].nbytes for slot in program.inputs)
-    held = peak = certain = alive
+    held, alive = alive, alive + (memory.nbytes if has_arena else 0)
+    peak = certain = alive
     where = -1
     for index, ins in enumerate(program.instructions):
         if not ins.is_view:
-            alive += sum(program.slots[slot].nbytes for slot in ins.outputs)
+            alive += sum(
+                program.slots[slot].nbytes for slot in ins.outputs if slot not in elsewhere
+            )
             scratch = 0
             if ins.family is None:
                 attrs = ins.at((0,) * len(program.indices))
@@ -48,9 +63,10 @@ def schedule(program: Program, backend: Backend) -> Schedule:
         alive -= sum(
             program.slots[slot].nbytes
             for slot in dies[index]
-            if slot not in always_views and slot not in inputs
+            if slot not in always_views and slot not in inputs and slot not in elsewhere
         )
-    return Schedule(tuple(tuple(sorted(slots)) for slots in dies), peak, certain - held, where)
+    drops = tuple(tuple(sorted(slots)) for slots in dies)
+    return Schedule(drops, memory, has_arena, peak, certain - held, where)
 
 
 def _last_uses(program: Program) -> dict[int, int]:

@@ -214,11 +214,13 @@ def test_plan_program_and_save(good: Callable[..., str]) -> None:
     )  # fmt: skip
     assert "extract_diagonal" in out
     assert "instructions: lowered " in out
+    assert "memory: packed" in out
     plan = Plan.from_json(Path("p.json").read_text())
     assert (plan.dtype, plan.objective, plan.seed) == (np.dtype("f4"), "size", 7)
     assert plan.planner == "greedy"
     facts = json.loads(good("plan", "ij,jk", "--shapes", "2,3", "3,4", "--program", "--json"))
     assert facts["program"].startswith("program(")
+    assert facts["memory"].startswith("memory: packed")
     with pytest.raises(einloom.FileFormatError):
         program_from_json(facts["program"])  # it is the listing, for people
 

@@ -213,6 +213,9 @@ class CpuBackend:
     def empty(self, spec: ArraySpec) -> Any:
         return empty(spec.shape, spec.dtype)
 
+    def array_at(self, buffer: Any, offset: int, spec: ArraySpec) -> Any:
+        return np.ndarray(spec.shape, spec.dtype, buffer, offset)
+
     def full(self, shape: Shape, value: Any, dtype: Any) -> Any:
         return np.full(shape, value, dtype)
 

@@ -10,6 +10,7 @@ from .elementwise import elementwise
 from .imports import imports
 from .overhead import overhead
 from .permutations import permutations
+from .program import program
 from .reductions import reductions
 from .threads import threads
 
@@ -20,5 +21,6 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "elementwise": elementwise,
     "reductions": reductions,
     "threads": threads,
+    "program": program,
     "import": imports,
 }

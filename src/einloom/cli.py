@@ -45,6 +45,7 @@ from .contract.einsum import einsum
 from .contract.expression import check_memory
 from .contract.problem_file import read_problem
 from .program.passes import stages
+from .program.schedule import schedule
 
 DONE, FAILED, BAD_INPUT, NO_MEMORY, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -127,8 +128,9 @@ def show_plan(options: argparse.Namespace) -> int:
     if options.program:
         counts = [(name, len(program.instructions)) for name, program in stages(found.lowered)]
         passes = ", ".join(f"{name} {n}" for name, n in counts)
-        text += f"\n\n{found.program}\ninstructions: {passes}"
-        facts["program"] = str(found.program)
+        memory = schedule(found.program, cpu()).memory.text(found.program)
+        text += f"\n\n{found.program}\ninstructions: {passes}\n{memory}"
+        facts["program"], facts["memory"] = str(found.program), memory
     return _report(options, facts, text)
 
 

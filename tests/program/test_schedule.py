@@ -87,7 +87,7 @@ def test_random_programs(seeds: range) -> None:
         for program in (random_program(seed), optimise(random_program(seed))):
             try:
                 assert_drops(program)
-                plan = schedule(program, cpu())
+                plan = schedule(program, cpu(), arena=0)
                 assert plan.peak_bytes == peak_by_definition(program)
                 assert -1 <= plan.peak_instruction < len(program.instructions)
             except AssertionError as error:
