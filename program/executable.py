@@ -203,12 +203,13 @@ class Executable:
         lines = [f"def run({parameters}):"]
         if inside:
             arrays = ", ".join(f"x{slot}" for slot in self._kept)
+            arrays = arrays if len(self._kept) > 1 else f"({arrays},)"
             lines += [
                 "    try:",
                 "        arena = idle.pop()",
                 "    except IndexError:",
                 "        arena = new_arena()",
-                f"    {arrays}, = arena",
+                f"    {arrays} = arena",
                 "    try:",
                 *(f"    {line}" for line in body),
                 "    finally:",

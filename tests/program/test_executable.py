@@ -24,7 +24,7 @@ def run(x0, x1, out=None):
         arena = idle.pop()
     except IndexError:
         arena = new_arena()
-    x3, = arena
+    (x3,) = arena
     try:
         x2 = k0(x1)  # transpose -> float64[3,2]
         k1(x0, x2, out=x3)  # dot_general -> float64[2,2]
