@@ -181,10 +181,12 @@ def _bind_gemm(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
         left = packed(lhs.transpose(lhs_perm), lhs_matrix)
         right = packed(rhs.transpose(rhs_perm), rhs_matrix)
         # np.dot, not matmul: it packs what BLAS cannot read, where matmul falls back to slow loops
-        product = _dot(left, right, output).reshape(shape)
         if out is None:
-            return product
-        np.copyto(out, product)
+            return _dot(left, right, output).reshape(shape)
+        if _takes_products(out):
+            np.dot(left, right, out=out.reshape(dims.m, dims.n))
+            return out
+        np.copyto(out, _dot(left, right, output).reshape(shape))
         return out
 
     return run
@@ -203,7 +205,7 @@ def _bind_batched(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     rhs_perm = dims.rhs_batch + dims.rhs_contracting + dims.rhs_free
     batch = tuple(inputs[0].shape[axis] for axis in dims.lhs_batch)
     lhs_matrices, rhs_matrices = (*batch, dims.m, dims.k), (*batch, dims.k, dims.n)
-    shape = output.shape
+    shape, products = output.shape, (*batch, dims.m, dims.n)
     per_matrix = dims.m * dims.n * dims.k
     shared = (
         output.dtype.char in BLAS
@@ -215,22 +217,29 @@ def _bind_batched(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         left = _blas_ready(packed(lhs.transpose(lhs_perm), lhs_matrices))
         right = _blas_ready(packed(rhs.transpose(rhs_perm), rhs_matrices))
+        is_direct = out is not None and _takes_products(out)
+        product = out.reshape(products) if is_direct else empty(products, output.dtype)
         if shared:
-            product = _matmul_shared(left, right, output.dtype).reshape(shape)
+            _matmul_shared(left, right, product)
         else:
             with np.errstate(all="ignore"):
-                product = np.matmul(left, right).reshape(shape)
+                np.matmul(left, right, out=product)
         if out is None:
-            return product
-        np.copyto(out, product)
+            return product.reshape(shape)
+        if not is_direct:
+            np.copyto(out, product.reshape(shape))
         return out
 
     return run
 
 
-def _matmul_shared(left: Any, right: Any, dtype: np.dtype[np.generic]) -> Any:
+def _takes_products(out: Any) -> bool:
+    """Whether BLAS writes its matrices where they belong: they lie one after another."""
+    return bool(out.flags.c_contiguous and out.flags.aligned)
+
+
+def _matmul_shared(left: Any, right: Any, product: Any) -> None:
     """Matrices of a batch shared among our threads, BLAS on one thread for each."""
-    product = empty((*left.shape[:-1], right.shape[-1]), dtype)
 
     def piece(start: int, stop: int) -> None:
         with np.errstate(all="ignore"):
@@ -238,7 +247,6 @@ def _matmul_shared(left: Any, right: Any, dtype: np.dtype[np.generic]) -> Any:
 
     with ONE_BLAS_THREAD:
         parallel_for(piece, len(product))
-    return product
 
 
 def _plain(perm: Axes, spec: ArraySpec, matrix: tuple[int, int]) -> bool:
