@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -105,6 +106,30 @@ def test_postconditions(seeds: range) -> None:
             assert PASSES[name](program) == program, (seed, name)
 
 
+def test_upper_bounds_are_no_sizes() -> None:
+    """An axis of size 1 at most may be empty: then a sum is 0, and nothing may be squeezed."""
+    build = Builder()
+    x, y = build.input("f8", (1, 2)), build.input("f8", (1, 3))
+    total = build("negate", build("reduce_sum", x, axes=(0,)))
+    again = build("reshape", build("reshape", x, shape=(2,)), shape=(1, 2))
+    program = build.finish(total, dot(build, x, y, ((0,), (0,))), again)
+    slots = [replace(slot, bounds=(0,)) if slot.shape[0] == 1 else slot for slot in program.slots]
+    bounded = replace(program, slots=tuple(slots))
+    for name in ("singleton_reduction", "layout_simplification", "dot_decomposition"):
+        assert PASSES[name](program) != program
+        assert PASSES[name](bounded) == bounded
+
+
+def test_slots_of_another_layout_are_not_the_same() -> None:
+    build = Builder()
+    x = build.input("f8", (2, 3))
+    program = build.finish(build("reshape", x, shape=(2, 3)))
+    slots = (program.slots[0], replace(program.slots[1], layout=(1, 0)))
+    assert PASSES["layout_simplification"](program).outputs == (x,)
+    decided = replace(program, slots=slots)
+    assert PASSES["layout_simplification"](decided).outputs == decided.outputs
+
+
 def test_results_stay_views_or_no_views() -> None:
     """Of an input: what is a view is seen by whoever changes the input."""
     for seed in range(600):
@@ -122,22 +147,22 @@ def views_of_inputs(program: Program) -> list[bool]:
 
 
 def test_passes_do_not_recurse() -> None:
-    """Ten thousand transposes of each other, and as many copies, reshapes and conjugates."""
+    """Thousands of transposes, copies, reshapes, conjugates and reverses of each other."""
     build = Builder()
     x = build.input("f8", (2, 3))
-    for _ in range(10_000):
+    for _ in range(4_000):
         x = build("transpose", x, perm=(1, 0))
-    for _ in range(10_000):
+    for _ in range(4_000):
         x = build("copy", x)
     program = optimise(build.finish(x))
-    assert program.op_counts == {"copy": 10_000}
+    assert program.op_counts == {"copy": 4_000}
     build = Builder()
     x = build.input("c16", (2, 3))
-    for k in range(10_000):
+    for k in range(4_000):
         x = build("reshape", x, shape=((3, 2), (2, 3))[k % 2])
-    for _ in range(10_001):
+    for _ in range(4_001):
         x = build("conj", x)
-    for _ in range(9_999):
+    for _ in range(3_999):
         x = build("reverse", x, axes=(0,))
     program = optimise(build.finish(build("negate", x)))
     assert program.op_counts == {"conj": 1, "reverse": 1, "negate": 1}
