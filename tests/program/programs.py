@@ -224,19 +224,17 @@ FUNCTIONS_AT = {  # where each function is an integer, in every dtype
 }  # fmt: skip
 
 
-def _point(g: Growing, op: str, value: int) -> int | None:
-    """A slot full of 0 or of 1, of a dtype that the op takes."""
-    x = g.any_slot(takes(op))
-    if x is None:
-        return None
+def _full(g: Growing, x: int, value: int) -> int | None:
+    """A slot full of 0 or of 1, like x."""
     truth = g.add("equal" if value else "not_equal", x, x, bound=1)
-    return truth and g.add("cast", truth, bound=1, dtype=g.spec(x).dtype.name)
+    return None if truth is None else g.add("cast", truth, bound=1, dtype=g.spec(x).dtype.name)
 
 
 def _function(op: str, value: int) -> None:
     def rule(g: Growing) -> object:
-        x = _point(g, op, value)
-        return x and g.add(op, x, bound=1)
+        like = g.any_slot(takes(op))
+        x = None if like is None else _full(g, like, value)
+        return None if x is None else g.add(op, x, bound=1)
 
     GROW[op] = rule
 
@@ -249,9 +247,11 @@ for _value, _ops in FUNCTIONS_AT.items():
 @grows
 def atan2(g: Growing) -> object:
     """The angle of a point on the positive axis."""
-    x = _point(g, "atan2", 1)
-    y = x and g.add("subtract", x, x, bound=1)
-    return y and g.add("atan2", y, x, bound=1)
+    like = g.any_slot(takes("atan2"))
+    if like is None:
+        return None
+    y, x = _full(g, like, 0), _full(g, like, 1)
+    return None if x is None or y is None else g.add("atan2", y, x, bound=1)
 
 
 @grows
@@ -260,12 +260,9 @@ def divide(g: Growing) -> object:
     x = g.any_slot(takes("divide"))
     if x is None:
         return None
-    if g.spec(x).dtype.kind == "i":
-        y = g.any_slot(lambda spec: spec == g.spec(x))
-    else:
-        truth = g.add("equal", x, x, bound=1)
-        y = truth and g.add("cast", truth, bound=1, dtype=g.spec(x).dtype.name)
-    return y and g.add("divide", x, y, bound=g.bounds[x])
+    whole = g.spec(x).dtype.kind == "i"
+    y = g.any_slot(lambda spec: spec == g.spec(x)) if whole else _full(g, x, 1)
+    return None if y is None else g.add("divide", x, y, bound=g.bounds[x])
 
 
 def _small(op: str) -> None:
@@ -273,10 +270,12 @@ def _small(op: str) -> None:
 
     def rule(g: Growing) -> object:
         x = g.any_slot(lambda spec: takes(op)(spec) and spec.dtype.kind != "c")
-        truth = x and g.add("equal", x, x, bound=1)
-        y = truth and g.add("cast", truth, bound=1, dtype=g.spec(x).dtype.name)  # type: ignore[arg-type]
-        y = y and g.random.choice((y, g.add("add", y, y, bound=2) or y))
-        return y and g.add(op, x, y, bound=max(2, g.bounds[x] ** 2))  # type: ignore[arg-type,index]
+        y = None if x is None else _full(g, x, 1)
+        if x is None or y is None:
+            return None
+        two = g.add("add", y, y, bound=2) if g.random.random() < 0.5 else None
+        by = y if two is None else two
+        return g.add(op, x, by, bound=max(2, g.bounds[x] ** 2))
 
     GROW[op] = rule
 
@@ -411,9 +410,10 @@ for _op in (
 def _bitwise(op: str) -> None:
     def rule(g: Growing) -> object:
         x = g.any_slot(takes(op))
-        y = x and g.any_slot(lambda spec: spec == g.spec(x))
-        if x is None or y is None:
+        if x is None:
             return None
+        y = g.any_slot(lambda spec: spec == g.spec(x))
+        assert y is not None
         return g.add(op, x, y, bound=2 * (g.bounds[x] + g.bounds[y]))
 
     GROW[op] = rule
@@ -475,14 +475,15 @@ def reduce_mean(g: Growing) -> object:
     x = g.any_slot(takes("reduce_mean"))
     if x is None:
         return None
-    shape = g.spec(x).shape
-    axes = g.random.choice(((), (len(shape),)))
-    n = g.random.choice((1, 2, 3))
-    if axes:
-        wide = {"shape": (*shape, n), "axes": tuple(range(len(shape)))}
-        x = g.add("broadcast_in_dim", x, bound=g.bounds[x], **wide)
-    ones = [axis for axis, n in enumerate(shape) if n == 1]
-    return x and g.add("reduce_mean", x, bound=g.bounds[x], axes=(*g.some(ones), *axes))
+    shape, bound = g.spec(x).shape, g.bounds[x]
+    axes = g.some([axis for axis, n in enumerate(shape) if n == 1])
+    if g.random.random() < 0.5:
+        return g.add("reduce_mean", x, bound=bound, axes=axes)
+    wide = {"shape": (*shape, g.random.randint(1, 3)), "axes": tuple(range(len(shape)))}
+    equal = g.add("broadcast_in_dim", x, bound=bound, **wide)
+    if equal is None:
+        return None
+    return g.add("reduce_mean", equal, bound=bound, axes=(*axes, len(shape)))
 
 
 def _extreme(op: str) -> None:
@@ -537,14 +538,14 @@ def dot_general(g: Growing) -> object:
     x = g.any_slot(lambda spec: len(spec.shape) > 1) if g.random.random() < 0.7 else g.any_slot()
     if x is None:
         return None
-    y = g.any_slot(lambda spec: spec.dtype == g.spec(x).dtype)
-    assert y is not None
-    y = x if g.random.random() < 0.5 else y
+    dtype = g.spec(x).dtype
+    y = x if g.random.random() < 0.5 else g.any_slot(lambda spec: spec.dtype == dtype)
     if g.random.random() < 0.6:
         axes = range(len(g.spec(x).shape))
         perm = tuple(g.random.sample(axes, len(axes)))
         x = g.add("transpose", x, bound=g.bounds[x], perm=perm)
-        assert x is not None
+    assert x is not None
+    assert y is not None
     left, right = g.spec(x).shape, list(enumerate(g.spec(y).shape))
     roles: dict[str, tuple[list[int], list[int]]] = {"batch": ([], []), "contracting": ([], [])}
     for i in g.some(range(len(left)), len(left) // 2):
