@@ -30,19 +30,19 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(
         "singleton_reduction",
         "a reduction over axes of size 1 is a squeeze; dot_general sums over none of them",
-        "no reduction is a squeeze, no dot_general has contracted or batch axes of size 1",
+        "no axis of size 1 is contracted; none is a batch or all that is reduced, unless it is shown",
         singleton_reduction,
     ),
     Pass(
         "conj_sinking",
         "conj(conj x) = x, conj(real x) = x; conj(op x) = op(conj x) if fewer are conjugated",
-        "no conj reads a conj, a real dtype, or a view of no more elements that it alone reads",
+        "no conj reads a conj, a real dtype, or, unless it is shown, a view that only it reads",
         conj_sinking,
     ),
     Pass(
         "layout_simplification",
         "a view of a view is one view: transposes, reshapes, slices, reverses, broadcasts",
-        "no view yields its operand, none reads its own kind",
+        "no view yields its operand; none reads its own kind, but for reshapes that several read",
         layout_simplification,
     ),
     Pass(
@@ -74,6 +74,7 @@ PIPELINE: tuple[Pass, ...] = (
 
 Axes of size 1 go first, since views come of them; conjugates leave the views that the next two passes
 merge and fold. What all of these made alike is then computed once, and what nobody reads is dropped.
+What an output is, or is a view of, is shown.
 """
 
 CANONICAL_PRODUCTS: tuple[Pass, ...] = (
