@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 from ..ir import Program
 from .common_subexpressions import common_subexpressions
+from .conj_sinking import conj_sinking
 from .dead_code import dead_code
-from .merge_transposes import merge_transposes
+from .dot_decomposition import dot_decomposition
+from .dot_dimension_sorting import dot_dimension_sorting
+from .layout_simplification import layout_simplification
+from .singleton_reduction import singleton_reduction
 from .transpose_folding import transpose_folding
 
 
@@ -24,16 +28,22 @@ class Pass:
 
 PIPELINE: tuple[Pass, ...] = (
     Pass(
-        "common_subexpressions",
-        "op[a](x) computed twice is computed once",
-        "no two instructions have equal op, attributes and inputs",
-        common_subexpressions,
+        "singleton_reduction",
+        "a reduction over axes of size 1 is a squeeze; dot_general sums over none of them",
+        "no axis of size 1 is contracted; none is a batch or all that is reduced, unless it is shown",
+        singleton_reduction,
     ),
     Pass(
-        "merge_transposes",
-        "transpose_q(transpose_p(x)) = transpose_(p o q)(x); transpose_identity(x) = x",
-        "no transpose reads a transpose, and none is the identity",
-        merge_transposes,
+        "conj_sinking",
+        "conj(conj x) = x, conj(real x) = x; conj(op x) = op(conj x) if fewer are conjugated",
+        "no conj reads a conj, a real dtype, or, unless it is shown, a view that only it reads",
+        conj_sinking,
+    ),
+    Pass(
+        "layout_simplification",
+        "a view of a view is one view: transposes, reshapes, slices, reverses, broadcasts",
+        "no view yields its operand; none reads its own kind, but for reshapes that several read",
+        layout_simplification,
     ),
     Pass(
         "transpose_folding",
@@ -42,13 +52,40 @@ PIPELINE: tuple[Pass, ...] = (
         transpose_folding,
     ),
     Pass(
+        "dot_dimension_sorting",
+        "dot(x, y; pairs of contracted axes) = dot(x, y; the same pairs in another order)",
+        "the contracted axes of each dot_general increase, on the side where they are neighbours",
+        dot_dimension_sorting,
+    ),
+    Pass(
+        "common_subexpressions",
+        "op[a](x) computed twice is computed once",
+        "no two instructions have equal op, attributes and inputs",
+        common_subexpressions,
+    ),
+    Pass(
         "dead_code",
         "an instruction none of whose results is used is dropped; slots are renumbered",
         "every slot is an input, an output, or read by an instruction",
         dead_code,
     ),
 )
-"""In order; the precondition of every pass is a verified program, and it returns one."""
+"""In order; the precondition of every pass is a verified program, and it returns one.
+
+Axes of size 1 go first, since views come of them; conjugates leave the views that the next two passes
+merge and fold. What all of these made alike is then computed once, and what nobody reads is dropped.
+What an output is, or is a view of, is shown.
+"""
+
+CANONICAL_PRODUCTS: tuple[Pass, ...] = (
+    Pass(
+        "dot_decomposition",
+        "dot(x, y) = reshape(dot([batch, M, K], [batch, K, N]))",
+        "every dot_general is one canonical product of batches of matrices",
+        dot_decomposition,
+    ),
+)
+"""On demand, for a backend without other products of matrices; `PIPELINE` then tidies up."""
 
 
 def optimise(program: Program) -> Program:

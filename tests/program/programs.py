@@ -21,7 +21,7 @@ from einloom.backend.catalogue import CATALOGUE, infer
 from einloom.backend.dtypes import class_of, reaches
 from einloom.backend.spec import ArraySpec
 from einloom.program.builder import Builder
-from einloom.program.ir import Program
+from einloom.program.ir import Program, instruction
 
 Array = np.ndarray[Any, Any]
 
@@ -41,8 +41,18 @@ TO = {  # conversions that lose nothing
     "complex64": ("complex128",),
     "complex128": ("complex64",),
 }
-OFTEN = ("transpose", "dot_general", "add", "multiply")
-REDUCTIONS = frozenset(("reduce_sum", "reduce_max", "reduce_min"))
+SELDOM = ("power", "atan2", "remainder", "slice_at")  # they need room, or a detour
+OFTEN = (
+    "transpose",
+    "dot_general",
+    "dot_general",
+    "dot_general",
+    "add",
+    "conj",
+    "reshape",
+    "squeeze",
+)
+REDUCTIONS = frozenset(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean"))
 LARGEST = 200  # elements of a slot
 AXES = 6
 
@@ -55,6 +65,7 @@ class Growing:
         self.build = Builder()
         self.bounds: dict[int, int] = {}
         self.calls: list[tuple[int, str, tuple[int, ...], dict[str, Any]]] = []
+        self.last: list[int] = []  # the last value of each static index
 
     def spec(self, slot: int) -> ArraySpec:
         return self.build.spec(slot)
@@ -69,7 +80,8 @@ class Growing:
 
     def add(self, op: str, *operands: int, bound: int, **attrs: Any) -> int | None:
         """Append the op unless its result would be too large, in either sense."""
-        specs = infer(op, attrs, tuple(self.spec(slot) for slot in operands))
+        resolved = instruction(op, operands, (), attrs).at(self.last)
+        specs = infer(op, resolved, tuple(self.spec(slot) for slot in operands))
         for spec in specs:
             bound = 1 if spec.dtype.name == "bool" else bound
             if spec.size > LARGEST or len(spec.shape) > AXES or bound > EXACT[spec.dtype.name]:
@@ -184,8 +196,92 @@ def takes(op: str) -> Callable[[ArraySpec], bool]:
     return lambda spec: class_of(spec.dtype) in CATALOGUE[op].dtypes
 
 
-for _op in ("copy", "contiguous", "identity", "conj", "negate", "real", "imag"):
+for _op in (
+    "copy", "contiguous", "identity", "conj", "negate", "real", "imag", "floor", "ceil", "trunc", "round",
+    "round_half_away",
+):  # fmt: skip
     _unary(_op)
+
+
+def _real_unary(op: str) -> None:
+    """What of a complex number is no integer."""
+
+    def rule(g: Growing) -> object:
+        x = g.any_slot(lambda spec: takes(op)(spec) and spec.dtype.kind != "c")
+        return None if x is None else g.add(op, x, bound=g.bounds[x] + 1)
+
+    GROW[op] = rule
+
+
+for _op in ("absolute", "sign", "bitwise_not"):
+    _real_unary(_op)
+
+FUNCTIONS_AT = {  # where each function is an integer, in every dtype
+    0: (
+        "sqrt", "exp", "expm1", "log1p", "sin", "cos", "tan", "asin", "atan", "sinh", "cosh", "tanh", "erf",
+    ),
+    1: ("sqrt", "rsqrt", "log", "acos", "reciprocal"),
+}  # fmt: skip
+
+
+def _full(g: Growing, x: int, value: int) -> int | None:
+    """A slot full of 0 or of 1, like x."""
+    truth = g.add("equal" if value else "not_equal", x, x, bound=1)
+    return None if truth is None else g.add("cast", truth, bound=1, dtype=g.spec(x).dtype.name)
+
+
+def _function(op: str, value: int) -> None:
+    def rule(g: Growing) -> object:
+        like = g.any_slot(takes(op))
+        x = None if like is None else _full(g, like, value)
+        return None if x is None else g.add(op, x, bound=1)
+
+    GROW[op] = rule
+
+
+for _value, _ops in FUNCTIONS_AT.items():
+    for _op in _ops:
+        _function(_op, _value)
+
+
+@grows
+def atan2(g: Growing) -> object:
+    """The angle of a point on the positive axis."""
+    like = g.any_slot(takes("atan2"))
+    if like is None:
+        return None
+    y, x = _full(g, like, 0), _full(g, like, 1)
+    return None if x is None or y is None else g.add("atan2", y, x, bound=1)
+
+
+@grows
+def divide(g: Growing) -> object:
+    """Integers by anything, others by 1."""
+    x = g.any_slot(takes("divide"))
+    if x is None:
+        return None
+    whole = g.spec(x).dtype.kind == "i"
+    y = g.any_slot(lambda spec: spec == g.spec(x)) if whole else _full(g, x, 1)
+    return None if y is None else g.add("divide", x, y, bound=g.bounds[x])
+
+
+def _small(op: str) -> None:
+    """x by 1 or 2: an exponent, a divisor."""
+
+    def rule(g: Growing) -> object:
+        x = g.any_slot(lambda spec: takes(op)(spec) and spec.dtype.kind != "c")
+        y = None if x is None else _full(g, x, 1)
+        if x is None or y is None:
+            return None
+        two = g.add("add", y, y, bound=2) if g.random.random() < 0.5 else None
+        by = y if two is None else two
+        return g.add(op, x, by, bound=max(2, g.bounds[x] ** 2))
+
+    GROW[op] = rule
+
+
+_small("power")
+_small("remainder")
 
 
 @grows
@@ -206,6 +302,22 @@ def slice_(g: Growing) -> object:
     steps = tuple(g.random.randint(1, 2) for _ in shape)
     starts, stops = (tuple(pair[k] for pair in ends) for k in range(2))
     return g.add("slice", x, bound=g.bounds[x], starts=starts, stops=stops, steps=steps)
+
+
+@grows
+def slice_at(g: Growing) -> object:
+    """Mostly at a static index."""
+    x = g.any_slot(lambda spec: any(spec.shape))
+    if x is None:
+        return None
+    axis = g.random.choice([axis for axis, n in enumerate(g.spec(x).shape) if n])
+    n = g.spec(x).shape[axis]
+    at: Any = g.random.randrange(n)
+    if g.random.random() < 0.8:
+        size = g.random.randint(1, n)
+        at = g.build.index(f"k{len(g.last)}", size)
+        g.last.append(size - 1)
+    return g.add("slice_at", x, bound=g.bounds[x], axis=axis, at=at)
 
 
 @grows
@@ -288,8 +400,38 @@ def _binary(op: str) -> None:
     GROW[op] = rule
 
 
-for _op in ("add", "subtract", "maximum", "minimum", "equal", "less"):
+for _op in (
+    "add", "subtract", "maximum", "minimum", "equal", "not_equal", "less", "less_equal", "greater",
+    "greater_equal",
+):  # fmt: skip
     _binary(_op)
+
+
+def _bitwise(op: str) -> None:
+    def rule(g: Growing) -> object:
+        x = g.any_slot(takes(op))
+        if x is None:
+            return None
+        y = g.any_slot(lambda spec: spec == g.spec(x))
+        assert y is not None
+        return g.add(op, x, y, bound=2 * (g.bounds[x] + g.bounds[y]))
+
+    GROW[op] = rule
+
+
+for _op in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+    _bitwise(_op)
+
+
+@grows
+def clamp(g: Growing) -> object:
+    x = g.any_slot(takes("clamp"))
+    if x is None:
+        return None
+    low, high = (g.any_slot(lambda spec: spec == g.spec(x)) for _ in range(2))
+    assert low is not None
+    assert high is not None
+    return g.add("clamp", x, low, high, bound=max(g.bounds[slot] for slot in (x, low, high)))
 
 
 @grows
@@ -315,6 +457,35 @@ def reduce_sum(g: Growing) -> object:
     return g.add("reduce_sum", x, bound=g.bounds[x] * max(1, g.spec(x).size), axes=axes)
 
 
+@grows
+def reduce_prod(g: Growing) -> object:
+    x = g.any_slot(lambda spec: 0 < spec.size < 20)
+    if x is None:
+        return None
+    shape = g.spec(x).shape
+    axes = g.some(range(len(shape)))
+    count = math.prod(shape[axis] for axis in axes)
+    bound = (g.bounds[x] * (2 if g.spec(x).dtype.kind == "c" else 1)) ** count
+    return g.add("reduce_prod", x, bound=bound, axes=axes)
+
+
+@grows
+def reduce_mean(g: Growing) -> object:
+    """Of equal numbers."""
+    x = g.any_slot(takes("reduce_mean"))
+    if x is None:
+        return None
+    shape, bound = g.spec(x).shape, g.bounds[x]
+    axes = g.some([axis for axis, n in enumerate(shape) if n == 1])
+    if g.random.random() < 0.5:
+        return g.add("reduce_mean", x, bound=bound, axes=axes)
+    wide = {"shape": (*shape, g.random.randint(1, 3)), "axes": tuple(range(len(shape)))}
+    equal = g.add("broadcast_in_dim", x, bound=bound, **wide)
+    if equal is None:
+        return None
+    return g.add("reduce_mean", equal, bound=bound, axes=(*axes, len(shape)))
+
+
 def _extreme(op: str) -> None:
     def rule(g: Growing) -> object:
         x = g.any_slot(takes(op))
@@ -331,13 +502,19 @@ _extreme("reduce_max")
 _extreme("reduce_min")
 
 
-@grows
-def argmax(g: Growing) -> object:
-    x = g.any_slot(lambda spec: takes("argmax")(spec) and any(spec.shape))
-    if x is None:
-        return None
-    axes = [axis for axis, n in enumerate(g.spec(x).shape) if n]
-    return g.add("argmax", x, bound=LARGEST, axis=g.random.choice(axes))
+def _argument(op: str) -> None:
+    def rule(g: Growing) -> object:
+        x = g.any_slot(lambda spec: takes(op)(spec) and any(spec.shape))
+        if x is None:
+            return None
+        axes = [axis for axis, n in enumerate(g.spec(x).shape) if n]
+        return g.add(op, x, bound=LARGEST, axis=g.random.choice(axes))
+
+    GROW[op] = rule
+
+
+_argument("argmax")
+_argument("argmin")
 
 
 @grows
@@ -357,19 +534,26 @@ def matmul(g: Growing) -> object:
 
 @grows
 def dot_general(g: Growing) -> object:
-    moved = [slot for slot, op, _, _ in g.calls if op == "transpose"]
-    x = g.random.choice(moved) if moved and g.random.random() < 0.5 else g.any_slot()
+    """Often of a transpose, and by an operand with axes of the same sizes."""
+    x = g.any_slot(lambda spec: len(spec.shape) > 1) if g.random.random() < 0.7 else g.any_slot()
+    if x is None:
+        return None
+    dtype = g.spec(x).dtype
+    y = x if g.random.random() < 0.5 else g.any_slot(lambda spec: spec.dtype == dtype)
+    if g.random.random() < 0.6:
+        axes = range(len(g.spec(x).shape))
+        perm = tuple(g.random.sample(axes, len(axes)))
+        x = g.add("transpose", x, bound=g.bounds[x], perm=perm)
     assert x is not None
-    y = g.any_slot(lambda spec: spec.dtype == g.spec(x).dtype)
     assert y is not None
     left, right = g.spec(x).shape, list(enumerate(g.spec(y).shape))
     roles: dict[str, tuple[list[int], list[int]]] = {"batch": ([], []), "contracting": ([], [])}
-    for i in g.some(range(len(left))):
+    for i in g.some(range(len(left)), len(left) // 2):
         partners = [pair for pair in right if pair[1] == left[i]]
         if partners:
             j = g.random.choice(partners)
             right.remove(j)
-            role = roles[g.random.choice(tuple(roles))]
+            role = roles[g.random.choice(("batch", "contracting", "contracting"))]
             role[0].append(i)
             role[1].append(j[0])
     attrs = {name: (tuple(i), tuple(j)) for name, (i, j) in roles.items()}
@@ -430,7 +614,7 @@ def random_program(seed: int) -> Program:
             shape[0] = 0
         slot = g.build.input(dtype, tuple(shape))
         g.bounds[slot] = EXACT["bool"] if dtype == "bool" else 2
-    ops = [*GROW, *OFTEN * 4]
+    ops = [*GROW, *SELDOM, *OFTEN * 4]
     for _ in range(g.random.randint(0, 20)):
         if g.random.random() < 0.12:
             repeat(g)
@@ -453,12 +637,20 @@ def random_arrays(program: Program, seed: int) -> list[Array]:
     return arrays
 
 
-def by_laws(program: Program, arrays: Sequence[Array]) -> tuple[Array, ...]:
+def random_indices(program: Program, seed: int) -> tuple[int, ...]:
+    """A value for every static index."""
+    draw = random.Random(seed)
+    return tuple(draw.randrange(index.size) for index in program.indices)
+
+
+def by_laws(
+    program: Program, arrays: Sequence[Array], indices: Sequence[int] = ()
+) -> tuple[Array, ...]:
     """The results by the definitions of the ops, one after another."""
     values = dict(zip(program.inputs, arrays, strict=True))
     for ins in program.instructions:
         operands = [values[slot] for slot in ins.inputs]
-        made = meaning(ins.op, ins.attrs, operands, program.specs(ins.outputs))
+        made = meaning(ins.op, ins.at(indices), operands, program.specs(ins.outputs))
         values |= dict(zip(ins.outputs, made, strict=True))
     return tuple(values[slot] for slot in program.outputs)
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.program.programs import assert_same, by_laws, forced, random_arrays, random_program
+from tests.program.programs import (
+    assert_same,
+    by_laws,
+    forced,
+    random_arrays,
+    random_indices,
+    random_program,
+)
 
 from einloom._base.errors import ProgramError, Unsupported
 from einloom.backend.cpu import cpu
@@ -231,8 +238,9 @@ def test_eight_threads(table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         together.wait(60)
         for _ in range(5):
             for executable, sets in cases:
-                results = executable(*sets[k])
-                assert_same(results, by_laws(executable.program, sets[k]))
+                indices = random_indices(executable.program, k)
+                results = executable(*sets[k], indices=indices)
+                assert_same(results, by_laws(executable.program, sets[k], indices))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))

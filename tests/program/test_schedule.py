@@ -76,7 +76,8 @@ def peak_by_definition(program: Program) -> int:
         )
         scratch = 0
         if ins.family is None:
-            scratch = cpu().scratch_bytes(ins.op, ins.attrs, program.specs(ins.inputs))
+            attrs = ins.at([0] * len(program.indices))
+            scratch = cpu().scratch_bytes(ins.op, attrs, program.specs(ins.inputs))
         peak = max(peak, inputs + alive + scratch)
     return peak
 

@@ -1,0 +1,1 @@
+"""Exact rewrites of every pass, one file a pass: REWRITES, and `holds`, its postcondition."""
