@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.program.programs import as_tuple, assert_same, by_laws, random_arrays, random_program
+from tests.program.programs import (
+    as_tuple,
+    assert_same,
+    by_laws,
+    random_arrays,
+    random_indices,
+    random_program,
+)
 from tests.program.test_schedule import needed_until, seen_in
 
 import einloom
@@ -201,11 +208,12 @@ def test_random_programs_twice() -> None:
         program = random_program(seed)
         executable = Executable(program, cpu())
         arrays, others = random_arrays(program, seed), random_arrays(program, seed + 1)
-        want = by_laws(program, arrays)
-        first = as_tuple(executable(*arrays))
-        executable(*others)
+        indices = random_indices(program, seed)
+        want = by_laws(program, arrays, indices)
+        first = as_tuple(executable(*arrays, indices=indices))
+        executable(*others, indices=random_indices(program, seed + 1))
         assert_same(first, want)
-        assert_same(executable(*arrays), want)
+        assert_same(executable(*arrays, indices=indices), want)
 
 
 def test_an_arena_for_every_caller(rng: np.random.Generator) -> None:
