@@ -78,7 +78,8 @@ class DimExpr:
 
     def substitute(self, sizes: Mapping[str, Size]) -> Size:
         """The expression with these in place of names; other names stay."""
-        return run(self.code, lambda x: sizes.get(x, dim(x)) if type(x) is str else _atom(x), SIZES)
+        known: Mapping[Any, Size] = sizes
+        return run(self.code, lambda x: known[x] if x in known else _size(x), SIZES)
 
     def __add__(self, other: Any) -> Any:
         return NotImplemented if (x := _operand(other)) is None else add(self, x)
@@ -434,7 +435,7 @@ def run(
 def from_code(code: Iterable[Any]) -> Size:
     """The size that postfix code computes; `ProgramError` for what is no such code."""
     try:
-        return run(code, lambda t: dim(t) if type(t) is str else _atom(t), SIZES)
+        return run(code, _size, SIZES)
     except (IndexError, ValueError, TypeError):
         raise ProgramError(f"{code!r:.60} is no postfix code of a size") from None
 
@@ -469,12 +470,14 @@ def _made(terms: dict[Monomial, int]) -> Size:
 
 
 def _atom(*code: Token) -> Size:
-    if len(code) == 1 and type(code[0]) is int:
-        return code[0]
-    if len(code) == 1 and not isinstance(code[0], str):
-        number, axis = code[0]  # type: ignore[misc]
-        return input_dim(number, axis)
-    return _made({(tuple(code),): 1})
+    return _made({(code,): 1})
+
+
+def _size(token: Any) -> Size:
+    """The size that one token means."""
+    if type(token) is str:
+        return dim(token)
+    return token if type(token) is int else input_dim(*token)
 
 
 def _terms(x: Size) -> dict[Monomial, int]:

@@ -124,7 +124,7 @@ def test_bad_names(name: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, 2.0, True, [1], "1"])
 def test_no_size(value: Any) -> None:
-    with pytest.raises(ProgramError, match="no size|no name of a size"):
+    with pytest.raises(ProgramError, match=r"no size|no name of a size"):
         as_size(value)
     if not isinstance(value, str):
         with pytest.raises(TypeError):
