@@ -155,6 +155,11 @@ def is_symbolic(sizes: Iterable[Size]) -> bool:
     return any(isinstance(n, DimExpr) for n in sizes)
 
 
+def names_of(size: Size) -> frozenset[str]:
+    """The names that a size depends on; none for an int."""
+    return size.names if isinstance(size, DimExpr) else frozenset()
+
+
 # ---- arithmetic ---------------------------------------------------------------------------------
 
 

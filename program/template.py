@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import DTypeError, EinloomError, ProgramError, ShapeError
-from ..backend.dims import DimExpr, dim, evaluated, input_dim
+from ..backend.dims import DimExpr, dim, evaluated, input_dim, names_of
 from ..backend.spec import ArraySpec, Shape, dtype_from_name
 from .ir import Instruction, Program, Slot, StaticIndex, listing
 from .verify import RULES as PROGRAM_RULES
@@ -53,7 +53,7 @@ class ProgramTemplate:
     def names(self) -> tuple[str, ...]:
         """The names of sizes, in the order in which inputs show them."""
         shapes = (self.slots[slot].shape for slot in self.inputs)
-        found = (name for shape in shapes for n in shape for name in sorted(_names(n)))
+        found = (name for shape in shapes for n in shape for name in sorted(names_of(n)))
         return tuple(dict.fromkeys(found))
 
     def specs(self, slots: tuple[int, ...]) -> tuple[ArraySpec, ...]:
@@ -127,7 +127,7 @@ class ProgramTemplate:
         for number, axis, expr in _input_sizes(self):
             size, expected = shapes[number][axis], evaluated(expr, sizes, shapes)
             if size != expected:
-                origins = [f"{x} = {sizes[x]} by {known[x][1]}" for x in sorted(_names(expr))]
+                origins = [f"{x} = {sizes[x]} by {known[x][1]}" for x in sorted(names_of(expr))]
                 said = f"{expr} = {expected}" if isinstance(expr, DimExpr) else str(expr)
                 raise ShapeError(
                     f"bind: axis {axis} of input {number} has size {size}, the template says "
@@ -224,13 +224,9 @@ def _expressions(value: Any) -> Iterator[DimExpr]:
             yield from _expressions(item)
 
 
-def _names(size: Any) -> frozenset[str]:
-    return size.names if isinstance(size, DimExpr) else frozenset()
-
-
 def _sole_name(size: Any) -> str | None:
     """The name that this size is, if it is one."""
-    names = _names(size)
+    names = names_of(size)
     return next(iter(names)) if len(names) == 1 and size == dim(*names) else None
 
 
