@@ -12,6 +12,7 @@ from ..backend.catalogue import infer
 from ..backend.dims import DimExpr, dim, is_symbolic
 from ..backend.dtypes import reaches
 from ..backend.spec import ArraySpec, Axes, dtype_name
+from .bounds import bounds_after
 from .extension import infer_extension
 from .ir import At, Instruction, Program, Slot, StaticIndex, instruction
 from .template import ProgramTemplate, verify_template
@@ -77,7 +78,8 @@ class Builder:
         frozen = instruction(op, operands, (), attrs)
         last = [index.size - 1 for index in self._indices]
         specs = infer(op, frozen.at(last), tuple(self.spec(slot) for slot in operands))
-        outputs = tuple(self._new(spec) for spec in specs)
+        bounds = self._bounds(frozen, len(specs))
+        outputs = tuple(map(self._new, specs, bounds))
         self._instructions.append(Instruction(op, frozen.attributes, operands, outputs))
         return outputs
 
@@ -85,7 +87,8 @@ class Builder:
         """Append one call of an extension family; returns its output slots."""
         frozen = instruction(f"extension:{name}", operands, (), attrs)
         inputs = tuple(self.spec(slot) for slot in operands)
-        outputs = tuple(self._new(spec) for spec in infer_extension(name, frozen.attrs, inputs))
+        specs = infer_extension(name, frozen.attrs, inputs)
+        outputs = tuple(map(self._new, specs, self._bounds(frozen, len(specs))))
         self._instructions.append(instruction(frozen.op, operands, outputs, attrs))
         return outputs
 
@@ -130,6 +133,10 @@ class Builder:
         parts = (self._slots, self._instructions, self._inputs, outputs, self._indices)
         return tuple(map(tuple, parts))  # type: ignore[arg-type]
 
-    def _new(self, spec: ArraySpec) -> int:
-        self._slots.append(Slot(spec))
+    def _bounds(self, ins: Instruction, outputs: int) -> tuple[Axes, ...]:
+        slots = [self._slots[slot] for slot in ins.inputs]
+        return bounds_after(ins, [x.spec for x in slots], [x.bounds for x in slots], outputs)
+
+    def _new(self, spec: ArraySpec, bounds: Axes = ()) -> int:
+        self._slots.append(Slot(spec, bounds))
         return len(self._slots) - 1

@@ -11,9 +11,10 @@ from .._base.errors import FileFormatError
 from ..backend.dims import DimExpr, from_code
 from ..backend.rules import freeze
 from ..backend.spec import ArraySpec, dtype_from_name, dtype_name
+from .bounds import with_bounds
 from .ir import FORMAT, VERSION, At, Program, Slot, StaticIndex, instruction
 from .template import TEMPLATE_FORMAT, TEMPLATE_VERSION, ProgramTemplate, verify_template
-from .verify import verify
+from .verify import RULES, check, verify
 
 
 def program_to_json(program: Program) -> str:
@@ -25,7 +26,10 @@ def program_from_json(text: str) -> Program:
     """The verified program of a JSON document."""
     data = read_document(text, FORMAT, VERSION)
     rename = _RENAMED if data["version"] == 1 else {}
-    return verify(Program(*_parts(data, FORMAT, _decode, rename)))
+    program = Program(*_parts(data, FORMAT, _decode, rename))
+    if data["version"] < 3:  # which had no bounds
+        program = with_bounds(check(program, RULES[:-1]))
+    return verify(program)
 
 
 def template_to_json(template: ProgramTemplate) -> str:

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from .._base.errors import EinloomError, ProgramError
 from ..backend.catalogue import infer
 from ..backend.dims import DimExpr, exceeds
-from ..backend.spec import ArraySpec
+from ..backend.spec import ArraySpec, Axes
+from .bounds import bounds_after
 from .extension import infer_extension
 from .ir import Instruction, Program
 
@@ -113,6 +114,22 @@ def _agrees_with_inference(program: Program) -> Iterator[Complaint]:
             yield f"{_at(index, ins)} yields {', '.join(map(str, expected))}, its slots say {got}"
 
 
+def _bounds_are_declared(program: Program) -> Iterator[Complaint]:
+    decided: dict[int, Axes] = {}  # by the data; what inputs declare is the caller's affair
+    for index, ins in enumerate(program.instructions):
+        given = [decided.get(slot, ()) for slot in ins.inputs]
+        try:
+            found = bounds_after(ins, program.specs(ins.inputs), given, len(ins.outputs))
+        except EinloomError as error:
+            yield f"{_at(index, ins)}: {error}"
+            continue
+        for slot, axes in zip(ins.outputs, found, strict=True):
+            if axes:
+                decided[slot] = axes
+            if not set(axes) <= set(program.slots[slot].bounds):
+                yield f"{_at(index, ins)}: the data decide axes {axes} of slot %{slot}"
+
+
 def inferred(
     ins: Instruction, inputs: tuple[ArraySpec, ...], values: Sequence[int]
 ) -> tuple[ArraySpec, ...]:
@@ -142,4 +159,5 @@ RULES: tuple[Rule, ...] = (
     Rule("a slot is written once", _written_once),
     Rule("a slot is written before it is read", _defined_before_use),
     Rule("dtypes and shapes are those the catalogue infers", _agrees_with_inference),
+    Rule("sizes that the data decide are declared as bounds", _bounds_are_declared),
 )
