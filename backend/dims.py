@@ -8,7 +8,7 @@ before names have values counts as possible: `differ` and `exceeds` are true onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from graphlib import CycleError, TopologicalSorter
@@ -158,6 +158,15 @@ def is_symbolic(sizes: Iterable[Size]) -> bool:
 def names_of(size: Size) -> frozenset[str]:
     """The names that a size depends on; none for an int."""
     return size.names if isinstance(size, DimExpr) else frozenset()
+
+
+def expressions(value: Any) -> Iterator[DimExpr]:
+    """The expressions in an attribute."""
+    if isinstance(value, DimExpr):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from expressions(item)
 
 
 # ---- arithmetic ---------------------------------------------------------------------------------

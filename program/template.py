@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import DTypeError, EinloomError, ProgramError, ShapeError
-from ..backend.dims import DimExpr, dim, evaluated, input_dim, names_of
+from ..backend.dims import DimExpr, dim, evaluated, expressions, input_dim, names_of
 from ..backend.spec import ArraySpec, Shape, dtype_from_name
 from .ir import Instruction, Program, Slot, StaticIndex, listing
 from .verify import RULES as PROGRAM_RULES
@@ -128,10 +128,13 @@ class ProgramTemplate:
             size, expected = shapes[number][axis], evaluated(expr, sizes, shapes)
             if size != expected:
                 origins = [f"{x} = {sizes[x]} by {known[x][1]}" for x in sorted(names_of(expr))]
-                said = f"{expr} = {expected}" if isinstance(expr, DimExpr) else str(expr)
+                if not isinstance(expr, DimExpr):
+                    origins = [str(expr)]
+                elif _sole_name(expr) is None:
+                    origins.insert(0, f"{expr} = {expected}")
                 raise ShapeError(
                     f"bind: axis {axis} of input {number} has size {size}, the template says "
-                    f"{', '.join([said, *origins])}"
+                    f"{', '.join(origins)}"
                 )
         return sizes
 
@@ -161,7 +164,7 @@ def _names_stand_alone(template: ProgramTemplate) -> Iterator[str]:
     known = {_sole_name(expr) for _, _, expr in _input_sizes(template)}
     ranks = [len(template.slots[slot].shape) for slot in template.inputs]
     for where, value in _places(template):
-        for expr in _expressions(value):
+        for expr in expressions(value):
             for name in sorted(expr.names - known):
                 yield f"{where} has the size {expr}; {name} stands alone on no axis of an input"
             for number, axis in sorted(expr.axes):
@@ -214,14 +217,6 @@ def _places(template: ProgramTemplate) -> Iterator[tuple[str, Any]]:
         yield f"instruction {number} ({ins.op})", tuple(value for _, value in ins.attributes)
     for number, static in enumerate(template.indices):
         yield f"static index i{number} ({static.name})", static.size
-
-
-def _expressions(value: Any) -> Iterator[DimExpr]:
-    if isinstance(value, DimExpr):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _expressions(item)
 
 
 def _sole_name(size: Any) -> str | None:

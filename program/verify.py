@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from .._base.errors import EinloomError, ProgramError
 from ..backend.catalogue import infer
-from ..backend.dims import DimExpr, exceeds
+from ..backend.dims import DimExpr, exceeds, expressions
 from ..backend.spec import ArraySpec, Axes
 from .bounds import bounds_after
 from .extension import infer_extension
@@ -54,6 +54,10 @@ def _shapes_are_sizes(program: Program) -> Iterator[Complaint]:
     for number, index in enumerate(program.indices):
         if isinstance(index.size, DimExpr):
             yield f"static index i{number} ({index.name}) has size {index.size}"
+    for where, ins in enumerate(program.instructions):
+        for name, value in ins.attributes:
+            for expr in expressions(value):
+                yield f"{_at(where, ins)} has the size {expr} in {name}"
 
 
 def _axes_exist(program: Program) -> Iterator[Complaint]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from einloom._base.errors import ProgramError
+from einloom.backend.dims import dim
 from einloom.backend.spec import ArraySpec
 from einloom.program.ir import At, Program, Slot, StaticIndex, instruction
 from einloom.program.verify import RULES, verify
@@ -59,6 +60,19 @@ ILL_FORMED: list[tuple[str, Program, str, tuple[str, ...]]] = [
     ("negative size", Program((spec(-2),), (), (0,), (0,)), SIZES, ("slot %0", "(-2,)")),
     ("real size", Program((V, spec(2.0)), (), (0,), (0,)), SIZES, ("slot %1", "(2.0,)")),
     ("size of numpy", Program((spec(np.int64(2)),), (), (0,), (0,)), SIZES, ("slot %0",)),
+    ("size known later", Program((spec(dim("n")),), (), (0,), (0,)), SIZES, ("slot %0", "(n,)")),
+    (
+        "index of a size known later",
+        Program((V,), (), (0,), (0,), (StaticIndex("k", dim("n")),)),  # type: ignore[arg-type]
+        SIZES,
+        ("static index i0 (k)", "size n"),
+    ),
+    (
+        "attribute known later",
+        Program((V, spec()), (ins("slice_at", (0,), (1,), axis=0, at=dim("n")),), (0,), (1,)),
+        SIZES,
+        ("instruction 0 (slice_at)", "size n in at"),
+    ),
     ("bound of no axis", Program((spec(2, bounds=(1,)),), (), (0,), (0,)), AXES, ("%0", "(1,)")),
     (
         "layout of rank 2",
