@@ -427,7 +427,7 @@ _op("shape_of", "x", "axis", ANY, "index", rules.shape_of,
     "out = size of axis", "onnx Shape, tf ShapeOf", category="host")
 _op("dynamic_truncate", "x size:index", "axis", ANY, "same", rules.dynamic_truncate,
     "the first `size` elements along axis, clamped; the shape is a bound",
-    "tf DynamicTruncate", category="host")
+    "tf DynamicTruncate", view="always", category="host")
 _op("pad_to_match", "x reference:any", "axis", ANY, "same", rules.pad_to_match,
     "x with zeros behind it until axis is as long as reference's", "tf PadToMatch", category="host")
 

@@ -2,6 +2,9 @@
 
 A rule takes the attributes and the shapes of the operands and returns the shape of the output, or a
 list of shapes where an op has several outputs. It raises `ProgramError` when they do not fit.
+
+A size may be a `DimExpr`, known later. A rule refuses what is wrong whatever the sizes turn out to
+be (`differ`, `exceeds`) and lets pass what may be right; the same rule decides when they are integers.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import ProgramError
+from .dims import DimExpr, differ, exceeds, maximum, minimum, shapes_differ
 from .spec import Axes, Shape
 
 Attrs = dict[str, Any]
@@ -38,10 +42,10 @@ def check_axes(op: str, name: str, axes: Axes, ndim: int) -> None:
 
 
 def check_integers(op: str, name: str, values: Any, count: int, least: int | None = 0) -> None:
-    """`count` Python integers, each >= least."""
-    if len(values) != count or any(type(n) is not int for n in values):
+    """`count` Python integers or sizes known later, each >= least."""
+    if len(values) != count or any(type(n) is not int and type(n) is not DimExpr for n in values):
         raise ProgramError(f"{op}: {name}={values} must be {count} integers")
-    if least is not None and any(n < least for n in values):
+    if least is not None and any(exceeds(least, n) for n in values):
         raise ProgramError(f"{op}: {name}={values} must be >= {least}")
 
 
@@ -60,7 +64,7 @@ def replaced(shape: Shape, axis: int, n: int) -> Shape:
 
 def same(attrs: Attrs, shapes: Shapes) -> Shape:
     """Operands of one shape, which is the output's."""
-    if any(shape != shapes[0] for shape in shapes):
+    if any(shapes_differ(shape, shapes[0]) for shape in shapes):
         raise ProgramError(
             f"operands have shapes {', '.join(map(str, shapes))}; broadcast them first"
         )
@@ -73,7 +77,7 @@ def same(attrs: Attrs, shapes: Shapes) -> Shape:
 def reshape(attrs: Attrs, shapes: Shapes) -> Shape:
     (x,), shape = shapes, attrs["shape"]
     check_integers("reshape", "shape", shape, len(shape))
-    if math.prod(shape) != math.prod(x):
+    if differ(math.prod(shape), math.prod(x)):
         raise ProgramError(f"reshape: shape={shape} does not hold the elements of {x}")
     return tuple(shape)
 
@@ -89,7 +93,7 @@ def transpose(attrs: Attrs, shapes: Shapes) -> Shape:
 def squeeze(attrs: Attrs, shapes: Shapes) -> Shape:
     (x,), axes = shapes, attrs["axes"]
     check_axes("squeeze", "axes", axes, len(x))
-    if any(x[axis] != 1 for axis in axes):
+    if any(differ(x[axis], 1) for axis in axes):
         raise ProgramError(f"squeeze: axes={axes} of {x} are not all of size 1")
     return without(x, axes)
 
@@ -108,7 +112,7 @@ def broadcast_in_dim(attrs: Attrs, shapes: Shapes) -> Shape:
     check_integers("broadcast_in_dim", "shape", shape, len(shape))
     if len(axes) != len(x) or sorted(axes) != list(axes):
         raise ProgramError(f"broadcast_in_dim: axes={axes} must increase, one for each of {x}")
-    if any(n not in (1, shape[axis]) for n, axis in zip(x, axes, strict=True)):
+    if any(differ(n, 1) and differ(n, shape[k]) for n, k in zip(x, axes, strict=True)):
         raise ProgramError(f"broadcast_in_dim: {x} does not fit into {shape} at axes {axes}")
     return tuple(shape)
 
@@ -118,7 +122,7 @@ def slice_(attrs: Attrs, shapes: Shapes) -> Shape:
     check_integers("slice", "starts", starts, len(x))
     check_integers("slice", "stops", stops, len(x))
     check_integers("slice", "steps", steps, len(x), least=1)
-    if any(not a <= b <= n for a, b, n in zip(starts, stops, x, strict=True)):
+    if any(exceeds(a, b) or exceeds(b, n) for a, b, n in zip(starts, stops, x, strict=True)):
         raise ProgramError(f"slice: need 0 <= starts={starts} <= stops={stops} <= sizes {x}")
     return tuple(-((a - b) // step) for a, b, step in zip(starts, stops, steps, strict=True))
 
@@ -126,7 +130,7 @@ def slice_(attrs: Attrs, shapes: Shapes) -> Shape:
 def slice_at(attrs: Attrs, shapes: Shapes) -> Shape:
     (x,), axis, at = shapes, attrs["axis"], attrs["at"]
     check_axes("slice_at", "axis", (axis,), len(x))
-    if type(at) is not int or not 0 <= at < x[axis]:
+    if type(at) not in (int, DimExpr) or exceeds(0, at) or exceeds(at + 1, x[axis]):
         raise ProgramError(f"slice_at: at={at} is no position of axis {axis} of {x}")
     return without(x, (axis,))
 
@@ -142,8 +146,8 @@ def pad(attrs: Attrs, shapes: Shapes) -> Shape:
     check_integers("pad", "high", high, len(x), least=None)
     check_integers("pad", "interior", interior, len(x))
     sizes = zip(x, low, high, interior, strict=True)
-    out = tuple(a + b + n + max(0, n - 1) * gap for n, a, b, gap in sizes)
-    if any(n < 0 for n in out):
+    out = tuple(a + b + n + maximum(0, n - 1) * gap for n, a, b, gap in sizes)
+    if any(exceeds(0, n) for n in out):
         raise ProgramError(f"pad: low={low} and high={high} crop more than {x} has")
     return out
 
@@ -152,7 +156,8 @@ def concatenate(attrs: Attrs, shapes: Shapes) -> Shape:
     axis = attrs["axis"]
     check_axes("concatenate", "axis", (axis,), len(shapes[0]))
     for shape in shapes:
-        if len(shape) != len(shapes[0]) or without(shape, (axis,)) != without(shapes[0], (axis,)):
+        others = without(shape, (axis,))
+        if len(shape) != len(shapes[0]) or shapes_differ(others, without(shapes[0], (axis,))):
             raise ProgramError(f"concatenate: {shape} and {shapes[0]} differ beside axis {axis}")
     return replaced(shapes[0], axis, sum(shape[axis] for shape in shapes))
 
@@ -161,7 +166,7 @@ def split(attrs: Attrs, shapes: Shapes) -> list[Shape]:
     (x,), axis, sizes = shapes, attrs["axis"], attrs["sizes"]
     check_axes("split", "axis", (axis,), len(x))
     check_integers("split", "sizes", sizes, len(sizes))
-    if not sizes or sum(sizes) != x[axis]:
+    if not sizes or differ(sum(sizes), x[axis]):
         raise ProgramError(f"split: sizes={sizes} do not add up to axis {axis} of {x}")
     return [replaced(x, axis, n) for n in sizes]
 
@@ -169,7 +174,8 @@ def split(attrs: Attrs, shapes: Shapes) -> list[Shape]:
 def extract_diagonal(attrs: Attrs, shapes: Shapes) -> Shape:
     (x,), axes = shapes, attrs["axes"]
     check_axes("extract_diagonal", "axes", axes, len(x))
-    if len(axes) < 2 or len({x[axis] for axis in axes}) != 1 or sorted(axes) != list(axes):
+    unequal = any(differ(x[axis], x[axes[0]]) for axis in axes)
+    if len(axes) < 2 or unequal or sorted(axes) != list(axes):
         raise ProgramError(
             f"extract_diagonal: axes={axes} of {x} must be two or more, increasing, equal in size"
         )
@@ -203,7 +209,8 @@ def reduce_ordered(attrs: Attrs, shapes: Shapes) -> Shape:
     (x,), out, initial = shapes, reduce(attrs, shapes), attrs["initial"]
     if initial is not None and type(initial) not in (bool, int, float):
         raise ProgramError(f"reduce_max, reduce_min: initial={initial!r} is no real number")
-    if initial is None and 0 not in out and any(x[axis] == 0 for axis in attrs["axes"]):
+    has_results = all(exceeds(n, 0) for n in out)
+    if initial is None and has_results and any(x[axis] == 0 for axis in attrs["axes"]):
         raise ProgramError(f"reduce_max, reduce_min: {x} has nothing to reduce; give initial=")
     return out
 
@@ -248,7 +255,7 @@ def take_along_axis(attrs: Attrs, shapes: Shapes) -> Shape:
 def scatter_along_axis(attrs: Attrs, shapes: Shapes) -> Shape:
     x, indices, updates = shapes
     _check_along("scatter_along_axis", x, indices, attrs["axis"])
-    if updates != indices:
+    if shapes_differ(updates, indices):
         raise ProgramError(f"scatter_along_axis: updates {updates} and indices {indices} differ")
     if attrs["mode"] not in ("set", "add") or type(attrs["unique_indices"]) is not bool:
         raise ProgramError('scatter_along_axis: mode is "set" or "add", unique_indices a bool')
@@ -257,7 +264,7 @@ def scatter_along_axis(attrs: Attrs, shapes: Shapes) -> Shape:
 
 def _check_along(op: str, x: Shape, indices: Shape, axis: int) -> None:
     check_axes(op, "axis", (axis,), len(x))
-    if len(indices) != len(x) or without(indices, (axis,)) != without(x, (axis,)):
+    if len(indices) != len(x) or shapes_differ(without(indices, (axis,)), without(x, (axis,))):
         raise ProgramError(f"{op}: indices {indices} and x {x} differ beside axis {axis}")
 
 
@@ -269,9 +276,9 @@ def gather(attrs: Attrs, shapes: Shapes) -> Shape:
     check_axes("gather", "collapsed_slice_dims", collapsed, len(x))
     check_axes("gather", "start_index_map", attrs["start_index_map"], len(x))
     batch = _index_batch("gather", indices, attrs, len(attrs["start_index_map"]))
-    if any(sizes[axis] != 1 for axis in collapsed):
+    if any(differ(sizes[axis], 1) for axis in collapsed):
         raise ProgramError(f"gather: slice_sizes={sizes} are not 1 at {collapsed}")
-    if any(size > n for size, n in zip(sizes, x, strict=True)):
+    if any(map(exceeds, sizes, x)):
         raise ProgramError(f"gather: windows of {sizes} do not fit into {x}")
     window = iter(without(tuple(sizes), collapsed))
     offset, ndim = attrs["offset_dims"], len(batch) + len(x) - len(collapsed)
@@ -290,10 +297,10 @@ def scatter(attrs: Attrs, shapes: Shapes) -> Shape:
     to_operand = attrs["scatter_dims_to_operand_dims"]
     check_axes("scatter", "scatter_dims_to_operand_dims", to_operand, len(x))
     batch = _index_batch("scatter", indices, attrs, len(to_operand))
-    if without(updates, window) != batch or len(window) != len(x) - len(inserted):
+    if shapes_differ(without(updates, window), batch) or len(window) != len(x) - len(inserted):
         raise ProgramError(f"scatter: updates {updates} do not fit indices {indices} and x {x}")
     room = without(x, inserted)
-    if any(updates[axis] > n for axis, n in zip(window, room, strict=True)):
+    if any(exceeds(updates[axis], n) for axis, n in zip(window, room, strict=True)):
         raise ProgramError(f"scatter: windows of updates {updates} do not fit into {x}")
     return x
 
@@ -304,7 +311,7 @@ def _index_batch(op: str, indices: Shape, attrs: Attrs, length: int) -> Shape:
     if type(axis) is not int or not 0 <= axis <= len(indices):
         raise ProgramError(f"{op}: index_vector_dim={axis} is out of range for {indices}")
     vector = indices[axis] if axis < len(indices) else 1
-    if vector != length:
+    if differ(vector, length):
         raise ProgramError(f"{op}: index vectors have {vector} entries, {length} are mapped")
     return without(indices, (axis,))
 
@@ -312,15 +319,15 @@ def _index_batch(op: str, indices: Shape, attrs: Attrs, length: int) -> Shape:
 def dynamic_slice(attrs: Attrs, shapes: Shapes) -> Shape:
     (x, starts), sizes = shapes, attrs["sizes"]
     check_integers("dynamic_slice", "sizes", sizes, len(x))
-    if starts != (len(x),) or any(size > n for size, n in zip(sizes, x, strict=True)):
+    if shapes_differ(starts, (len(x),)) or any(map(exceeds, sizes, x)):
         raise ProgramError(f"dynamic_slice: starts {starts} or sizes={sizes} do not fit {x}")
     return tuple(sizes)
 
 
 def dynamic_update_slice(attrs: Attrs, shapes: Shapes) -> Shape:
     x, update, starts = shapes
-    fits = len(update) == len(x) and all(u <= n for u, n in zip(update, x, strict=True))
-    if starts != (len(x),) or not fits:
+    fits = len(update) == len(x) and not any(map(exceeds, update, x))
+    if shapes_differ(starts, (len(x),)) or not fits:
         raise ProgramError(f"dynamic_update_slice: update {update} or starts {starts} misfit {x}")
     return x
 
@@ -341,7 +348,7 @@ def fold(attrs: Attrs, shapes: Shapes) -> Shape:
     (x,), kernel, sizes = shapes, attrs["kernel"], attrs["sizes"]
     check_integers("fold", "sizes", sizes, len(kernel))
     windows = math.prod(window_counts("fold", attrs, tuple(sizes)))
-    if len(x) < 2 or x[-2:] != (math.prod(kernel), windows):
+    if shapes_differ(x[-2:], (math.prod(kernel), windows)):
         raise ProgramError(f"fold: {x} does not end in ({math.prod(kernel)}, {windows})")
     return (*x[:-2], *sizes)
 
@@ -355,14 +362,14 @@ def window_counts(op: str, attrs: Attrs, sizes: Shape) -> Shape:
     for name in ("low", "high"):
         check_integers(op, name, attrs[name], rank)
     room = [sizes[d] + low[d] + high[d] - dilation[d] * (kernel[d] - 1) - 1 for d in range(rank)]
-    if any(n < 0 for n in room):
+    if any(exceeds(0, n) for n in room):
         raise ProgramError(f"{op}: kernel={kernel} does not fit into {sizes} with its padding")
     return tuple(n // step + 1 for n, step in zip(room, strides, strict=True))
 
 
 def threefry(attrs: Attrs, shapes: Shapes) -> Shape:
     key, counter = shapes
-    if key != counter or not key or key[-1] != 2:
+    if shapes_differ(key, counter) or not key or differ(key[-1], 2):
         raise ProgramError(f"threefry2x32: key {key} and counter {counter} must be equal, [..., 2]")
     return key
 
@@ -397,7 +404,7 @@ def dot_dims(attrs: Attrs, lhs: Shape, rhs: Shape) -> DotDims:
     for name, axes, shape in (("lhs", lhs_b + lhs_k, lhs), ("rhs", rhs_b + rhs_k, rhs)):
         check_axes("dot_general", f"{name} batch and contracting axes", axes, len(shape))
     for left, right in ((lhs_b, rhs_b), (lhs_k, rhs_k)):
-        if [lhs[axis] for axis in left] != [rhs[axis] for axis in right]:
+        if shapes_differ([lhs[axis] for axis in left], [rhs[axis] for axis in right]):
             raise ProgramError(
                 f"dot_general: sizes {[lhs[a] for a in left]} of lhs axes {left} and "
                 f"{[rhs[a] for a in right]} of rhs axes {right} differ"
@@ -427,7 +434,8 @@ def dot_general(attrs: Attrs, shapes: Shapes) -> Shape:
 
 def matmul(attrs: Attrs, shapes: Shapes) -> Shape:
     lhs, rhs = shapes
-    if min(len(lhs), len(rhs)) < 2 or lhs[:-2] != rhs[:-2] or lhs[-1] != rhs[-2]:
+    ranked = min(len(lhs), len(rhs)) >= 2 and not shapes_differ(lhs[:-2], rhs[:-2])
+    if not ranked or differ(lhs[-1], rhs[-2]):
         raise ProgramError(f"matmul: need [batch, m, k] and [batch, k, n], got {lhs} and {rhs}")
     return (*lhs[:-1], rhs[-1])
 
@@ -443,7 +451,7 @@ def sum_product(attrs: Attrs, shapes: Shapes) -> Shape:
                 f"sum_product: term {term} does not name the axes of {shape} once each"
             )
         for label, n in zip(term, shape, strict=True):
-            if sizes.setdefault(label, n) != n:
+            if differ(sizes.setdefault(label, n), n):
                 raise ProgramError(f"sum_product: label {label} has sizes {sizes[label]} and {n}")
     if len(set(output)) != len(output) or any(label not in sizes for label in output):
         raise ProgramError(f"sum_product: output {output} repeats a label or names an unknown one")
@@ -476,7 +484,7 @@ def dynamic_truncate(attrs: Attrs, shapes: Shapes) -> Shape:
 def pad_to_match(attrs: Attrs, shapes: Shapes) -> Shape:
     (x, reference), axis = shapes, attrs["axis"]
     check_axes("pad_to_match", "axis", (axis,), min(len(x), len(reference)))
-    return replaced(x, axis, max(x[axis], reference[axis]))
+    return replaced(x, axis, maximum(x[axis], reference[axis]))
 
 
 # ---- extensions: [batch..., m, n] -------------------------------------------------------------
@@ -484,7 +492,7 @@ def pad_to_match(attrs: Attrs, shapes: Shapes) -> Shape:
 
 def square(attrs: Attrs, shapes: Shapes) -> Shape:
     x = shapes[0]
-    if len(x) < 2 or x[-1] != x[-2]:
+    if len(x) < 2 or differ(x[-1], x[-2]):
         raise ProgramError(f"{x} is no batch of square matrices")
     return x
 
@@ -492,36 +500,38 @@ def square(attrs: Attrs, shapes: Shapes) -> Shape:
 def solve(attrs: Attrs, shapes: Shapes) -> Shape:
     """a @ x = b for a [batch, n, n] and b [batch, n, k]."""
     a, b = square(attrs, shapes), shapes[-1]
-    if len(b) != len(a) or b[:-1] != a[:-1]:
+    if len(b) != len(a) or shapes_differ(b[:-1], a[:-1]):
         raise ProgramError(f"right-hand sides {b} do not fit matrices {a}")
     return b
 
 
 def lu(attrs: Attrs, shapes: Shapes) -> list[Shape]:
     x = _matrices(shapes[0])
-    return [x, (*x[:-2], min(x[-2:]))]
+    return [x, (*x[:-2], minimum(*x[-2:]))]
 
 
 def full_pivot_lu(attrs: Attrs, shapes: Shapes) -> list[Shape]:
     x = _matrices(shapes[0])
-    return [x, (*x[:-2], min(x[-2:])), (*x[:-2], min(x[-2:]))]
+    k = minimum(*x[-2:])
+    return [x, (*x[:-2], k), (*x[:-2], k)]
 
 
 def lu_solve(attrs: Attrs, shapes: Shapes) -> Shape:
     for pivots in shapes[1:-1]:
-        if pivots != shapes[0][:-1]:
+        if shapes_differ(pivots, shapes[0][:-1]):
             raise ProgramError(f"pivots {pivots} do not fit factors {shapes[0]}")
     return solve(attrs, (shapes[0], shapes[-1]))
 
 
 def qr(attrs: Attrs, shapes: Shapes) -> list[Shape]:
     *batch, m, n = _matrices(shapes[0])
-    return [(*batch, m, min(m, n)), (*batch, min(m, n), n)]
+    k = minimum(m, n)
+    return [(*batch, m, k), (*batch, k, n)]
 
 
 def svd(attrs: Attrs, shapes: Shapes) -> list[Shape]:
     *batch, m, n = _matrices(shapes[0])
-    k = min(m, n)
+    k = minimum(m, n)
     return [(*batch, m, k), (*batch, k), (*batch, k, n)]
 
 
@@ -542,7 +552,7 @@ def rfft(attrs: Attrs, shapes: Shapes) -> Shape:
 
 def irfft(attrs: Attrs, shapes: Shapes) -> Shape:
     x, axes, n = fft(attrs, shapes), attrs["axes"], attrs["n"]
-    if type(n) is not int or n < 1 or n // 2 + 1 != x[axes[-1]]:
+    if type(n) not in (int, DimExpr) or exceeds(1, n) or differ(n // 2 + 1, x[axes[-1]]):
         raise ProgramError(f"irfft: n={n} does not belong to {x[axes[-1]]} bins")
     return replaced(x, axes[-1], n)
 

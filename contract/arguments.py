@@ -12,6 +12,7 @@ from .._base.memory import available_bytes
 from .._base.numbers import parse_bytes
 from .._base.options import check_memory_limit, get_options
 from ..backend.spec import ArraySpec, dtype_from_name, is_lowprec
+from ..program.trace import Traced
 from .notation import Notation, interleaved, parse
 
 DType = np.dtype[Any]
@@ -38,6 +39,8 @@ def spec_of(operand: Any, dtype: DType | None, call: str, position: int) -> Arra
                 f"integers >= 0"
             )
         return ArraySpec(dtype or np.dtype(np.float64), tuple(int(n) for n in operand))
+    if isinstance(operand, Traced):
+        return ArraySpec(operand.dtype, operand.session.example(operand.shape))
     if not hasattr(operand, "shape") or not hasattr(operand, "dtype"):
         operand = np.asarray(operand)
     try:

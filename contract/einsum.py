@@ -11,6 +11,7 @@ from .._base.caches import Cache
 from .._base.errors import CallError, DTypeError
 from .._base.options import get_options
 from ..backend.door import as_ndarray, check_torch_out, is_torch, to_torch
+from ..program.trace import traced_among
 from .api import search
 from .arguments import (
     conj_positions,
@@ -116,6 +117,14 @@ def einsum(
         )  # fmt: skip
         return out
     given, notation = split_call(operands, "einsum")
+    if (traced := traced_among(given)) is not None:
+        from .traced import traced_einsum  # loaded only where something is traced
+
+        return traced_einsum(
+            given, notation, traced, out=out, optimize=optimize, dtype=dtype, order=order,
+            casting=casting, memory_limit=memory_limit, alpha=alpha, beta=beta, conj=conj,
+            embed_diagonal=embed_diagonal,
+        )  # fmt: skip
     checked = [as_ndarray(x, "einsum", k) for k, x in enumerate(given)]
     if out is not None and not isinstance(out, np.ndarray):
         raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")

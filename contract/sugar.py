@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import CallError, ShapeError, SubscriptError, spoken_for
+from ..backend.dims import differ
 from ..backend.door import as_ndarray, is_torch, to_torch
+from ..program.trace import Traced
 from .einsum import einsum
 from .tree import ContractionTree, Path
 
@@ -34,7 +36,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     shapes = [_shape(a), _shape(b)]
     left, right = _paired_axes(axes, len(shapes[0]), len(shapes[1]))
     for i, j in zip(left, right, strict=True):
-        if shapes[0][i] != shapes[1][j]:
+        if differ(shapes[0][i], shapes[1][j]):
             raise ShapeError(
                 f"tensordot: axis {i} of a has size {shapes[0][i]}, axis {j} of b {shapes[1][j]} "
                 f"(shapes {shapes[0]} and {shapes[1]})"
@@ -56,7 +58,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
     >>> transpose(np.ones((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    x = as_ndarray(a, "transpose", 0)
+    x = a if isinstance(a, Traced) else as_ndarray(a, "transpose", 0)
     try:
         given = range(x.ndim - 1, -1, -1) if axes is None else axes
         perm = tuple(int(p.__index__()) for p in given)
@@ -67,7 +69,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
         raise ShapeError(f"transpose: axes {axes} are no permutation of the {x.ndim} axes of a")
     with spoken_for("transpose"):
         result = einsum(x, list(range(x.ndim)), list(perm), out=out, casting="same_kind")
-    if out is None and x.ndim == 0:
+    if out is None and x.ndim == 0 and not isinstance(x, Traced):
         result = x.view()
     return to_torch(result) if out is None and is_torch(a) else result
 
@@ -135,7 +137,7 @@ def _check_sizes(tensors: Sequence[Any], terms: list[tuple[int, ...]]) -> None:
     sizes: dict[int, int] = {}
     for tensor, term in zip(tensors, terms, strict=True):
         for label, n in zip(term, _shape(tensor), strict=False):  # einsum tells of missing labels
-            if sizes.setdefault(label, n) != n:
+            if differ(sizes.setdefault(label, n), n):
                 raise ShapeError(f"ncon: label {label} joins legs of sizes {sizes[label]} and {n}")
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._base.errors import ProgramError
 from ..backend.catalogue import infer
+from ..backend.dims import DimExpr, dim, is_symbolic
 from ..backend.dtypes import reaches
-from ..backend.spec import ArraySpec, Axes, Shape, dtype_name
-from .extension import family_of
+from ..backend.spec import ArraySpec, Axes, dtype_name
+from .bounds import bounds_after
+from .extension import infer_extension
 from .ir import At, Instruction, Program, Slot, StaticIndex, instruction
+from .template import ProgramTemplate, verify_template
 
 
 class Builder:
@@ -33,9 +37,19 @@ class Builder:
         self._instructions: list[Instruction] = []
         self._indices: list[StaticIndex] = []
 
-    def input(self, dtype: Any, shape: Shape) -> int:
-        """A new input slot."""
-        slot = self._new(ArraySpec(np.dtype(dtype), tuple(shape)))
+    def input(self, dtype: Any, shape: Sequence[int | str | DimExpr]) -> int:
+        """A new input slot; a size is an integer, a name for one known later, or an expression.
+
+        >>> from einloom.backend.dims import dim
+        >>> build = Builder()
+        >>> x, y = build.input("float64", ("n", 3)), build.input("float64", (2 * dim("n"), 3))
+        >>> print(build.template(build("concatenate", x, y, axis=0)))
+        template(%0: float64[n,3], %1: float64[2*n,3])
+          %2 = concatenate(%0, %1) [axis=0]  # float64[3*n,3], 72*n B
+          return %2
+        """
+        sizes: Any = tuple(dim(n) if isinstance(n, str) else n for n in shape)
+        slot = self._new(ArraySpec(np.dtype(dtype), sizes))
         self._inputs.append(slot)
         return slot
 
@@ -64,7 +78,8 @@ class Builder:
         frozen = instruction(op, operands, (), attrs)
         last = [index.size - 1 for index in self._indices]
         specs = infer(op, frozen.at(last), tuple(self.spec(slot) for slot in operands))
-        outputs = tuple(self._new(spec) for spec in specs)
+        bounds = self._bounds(frozen, len(specs))
+        outputs = tuple(map(self._new, specs, bounds))
         self._instructions.append(Instruction(op, frozen.attributes, operands, outputs))
         return outputs
 
@@ -72,7 +87,8 @@ class Builder:
         """Append one call of an extension family; returns its output slots."""
         frozen = instruction(f"extension:{name}", operands, (), attrs)
         inputs = tuple(self.spec(slot) for slot in operands)
-        outputs = tuple(self._new(spec) for spec in family_of(name).infer(frozen.attrs, inputs))
+        specs = infer_extension(name, frozen.attrs, inputs)
+        outputs = tuple(map(self._new, specs, self._bounds(frozen, len(specs))))
         self._instructions.append(instruction(frozen.op, operands, outputs, attrs))
         return outputs
 
@@ -100,15 +116,27 @@ class Builder:
         return self("convert" if reaches(given, dtype) else "cast", x, dtype=dtype_name(dtype))
 
     def finish(self, *outputs: int) -> Program:
-        """The program that returns these slots."""
-        return Program(
-            tuple(self._slots),
-            tuple(self._instructions),
-            tuple(self._inputs),
-            tuple(outputs),
-            tuple(self._indices),
-        )
+        """The program that returns these slots; every size is an integer."""
+        for number, slot in enumerate(self._slots):
+            if is_symbolic(slot.shape):
+                raise ProgramError(
+                    f"finish: slot %{number} is {slot}, of a size known later; template(...) returns "
+                    f"a ProgramTemplate, whose bind(shapes) is a program"
+                )
+        return Program(*self._parts(outputs))
 
-    def _new(self, spec: ArraySpec) -> int:
-        self._slots.append(Slot(spec))
+    def template(self, *outputs: int) -> ProgramTemplate:
+        """The verified template that returns these slots; sizes may be names and expressions."""
+        return verify_template(ProgramTemplate(*self._parts(outputs)))
+
+    def _parts(self, outputs: tuple[int, ...]) -> tuple[Any, ...]:
+        parts = (self._slots, self._instructions, self._inputs, outputs, self._indices)
+        return tuple(map(tuple, parts))  # type: ignore[arg-type]
+
+    def _bounds(self, ins: Instruction, outputs: int) -> tuple[Axes, ...]:
+        slots = [self._slots[slot] for slot in ins.inputs]
+        return bounds_after(ins, [x.spec for x in slots], [x.bounds for x in slots], outputs)
+
+    def _new(self, spec: ArraySpec, bounds: Axes = ()) -> int:
+        self._slots.append(Slot(spec, bounds))
         return len(self._slots) - 1

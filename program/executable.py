@@ -142,7 +142,9 @@ class Executable:
             return ()
         inside = set(self.schedule.memory.locations)
         for ins in self.program.instructions:
-            if ins.is_view and not ins.indices and inside.issuperset(ins.inputs):
+            # one operand: where there are more, the others' numbers say what the view shows
+            is_fixed = len(ins.inputs) == 1 and not ins.indices
+            if ins.is_view and is_fixed and inside.issuperset(ins.inputs):
                 inside.update(ins.outputs)
         return tuple(sorted(inside))
 

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .._base.errors import ExtensionError
+from .._base.errors import EinloomError, ExtensionError
 from ..backend.catalogue import Attrs
+from ..backend.dims import is_symbolic
 from ..backend.spec import ArraySpec
 
 Metadata = Callable[[Attrs, tuple[ArraySpec, ...]], tuple[ArraySpec, ...]]
@@ -83,6 +84,33 @@ def family_of(name: str) -> Family:
             f"extension family {name!r} is unknown; import the package that declares it "
             f"(einloom.{room}?). Known: {', '.join(sorted(_FAMILIES)) or 'none'}"
         ) from None
+
+
+def infer_extension(
+    name: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]
+) -> tuple[ArraySpec, ...]:
+    """The outputs that the family's rule declares; sizes may be known later, the rule is total."""
+    family = family_of(name)
+    try:
+        outputs = family.infer(attrs, inputs)
+    except EinloomError:
+        raise
+    except Exception as error:
+        if not any(is_symbolic(spec.shape) for spec in inputs):
+            raise
+        raise ExtensionError(
+            f"the output rule of extension family {name!r} fails on sizes that are known later, "
+            f"({', '.join(map(str, inputs))}): {error}; it may use arithmetic, and minimum and maximum "
+            f"of einloom.backend.dims"
+        ) from error
+    if not isinstance(outputs, (tuple, list)) or not all(
+        isinstance(spec, ArraySpec) for spec in outputs
+    ):
+        raise ExtensionError(
+            f"the output rule of extension family {name!r} returned {outputs!r:.60}; it must return "
+            f"a tuple with an ArraySpec for each output"
+        )
+    return tuple(outputs)
 
 
 def bind_extension(

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._base.numbers import format_bytes
 from ..backend.catalogue import CATALOGUE, Attrs
+from ..backend.dims import is_symbolic
 from ..backend.rules import freeze
 from ..backend.spec import ArraySpec, Axes, Shape, dtype_name
 
@@ -149,16 +150,7 @@ class Program:
         return tuple(self.slots[slot].spec for slot in slots)
 
     def __str__(self) -> str:
-        parameters = [f"%{slot}: {self.slots[slot]}" for slot in self.inputs]
-        parameters += [f"i{number}: {index}" for number, index in enumerate(self.indices)]
-        lines = [f"program({', '.join(parameters)})"]
-        for instruction in self.instructions:
-            results = ", ".join(str(self.slots[slot]) for slot in instruction.outputs)
-            size = sum(self.slots[slot].nbytes for slot in instruction.outputs)
-            note = "view" if instruction.is_view else format_bytes(size)
-            lines.append(f"  {instruction}  # {results}, {note}")
-        lines.append(f"  return {', '.join(f'%{slot}' for slot in self.outputs)}")
-        return "\n".join(lines)
+        return listing("program", self)
 
 
 def instruction(
@@ -167,6 +159,20 @@ def instruction(
     """An instruction with its attributes frozen: lists become tuples, names are sorted."""
     frozen = tuple((name, freeze(value)) for name, value in sorted(attrs.items()))
     return Instruction(op, frozen, inputs, outputs)
+
+
+def listing(head: str, program: Any) -> str:
+    """A program or template as text: parameters, a line for each instruction, results."""
+    parameters = [f"%{slot}: {program.slots[slot]}" for slot in program.inputs]
+    parameters += [f"i{number}: {index}" for number, index in enumerate(program.indices)]
+    lines = [f"{head}({', '.join(parameters)})"]
+    for ins in program.instructions:
+        results = ", ".join(str(program.slots[slot]) for slot in ins.outputs)
+        size = sum(program.slots[slot].nbytes for slot in ins.outputs)
+        shown = f"{size} B" if is_symbolic((size,)) else format_bytes(size)
+        lines.append(f"  {ins}  # {results}, {'view' if ins.is_view else shown}")
+    lines.append(f"  return {', '.join(f'%{slot}' for slot in program.outputs)}")
+    return "\n".join(lines)
 
 
 def _plain(value: Any) -> str:

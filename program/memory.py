@@ -127,8 +127,9 @@ def _nodes(program: Program, dies_after: Sequence[Sequence[int]]) -> list[_Node]
         if ins.family is not None or ins.op == "constant" or len(ins.outputs) != 1:
             continue
         (out,) = ins.outputs
-        if out not in dies or program.slots[out].dtype.hasobject:
-            continue  # it is returned, or a view of it is; references do not lie in plain memory
+        slot = program.slots[out]
+        if out not in dies or slot.dtype.hasobject or slot.bounds:
+            continue  # returned, or a view of it; references; of a shape that the data decide
         host = _host(program, ins, index, dies, root, node_of)
         if host is None:
             node_of[out] = len(found)

@@ -1,27 +1,56 @@
-"""Programs as JSON: versioned, exact, and refused when a newer version wrote them."""
+"""Programs and templates as JSON: versioned, exact, and refused when a newer version wrote them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from .._base.errors import FileFormatError
+from ..backend.dims import DimExpr, from_code
 from ..backend.rules import freeze
 from ..backend.spec import ArraySpec, dtype_from_name, dtype_name
+from .bounds import with_bounds
 from .ir import FORMAT, VERSION, At, Program, Slot, StaticIndex, instruction
-from .verify import verify
+from .template import TEMPLATE_FORMAT, TEMPLATE_VERSION, ProgramTemplate, verify_template
+from .verify import RULES, check, verify
 
 
 def program_to_json(program: Program) -> str:
     """The program as one JSON document; `program_from_json` gives back an equal value."""
+    return _document(program, FORMAT, VERSION)
+
+
+def program_from_json(text: str) -> Program:
+    """The verified program of a JSON document."""
+    data = read_document(text, FORMAT, VERSION)
+    rename = _RENAMED if data["version"] == 1 else {}
+    program = Program(*_parts(data, FORMAT, _decode, rename))
+    if data["version"] < 3:  # which had no bounds
+        program = with_bounds(check(program, RULES[:-1]))
+    return verify(program)
+
+
+def template_to_json(template: ProgramTemplate) -> str:
+    """The template as one JSON document; `template_from_json` gives back an equal value."""
+    return _document(template, TEMPLATE_FORMAT, TEMPLATE_VERSION)
+
+
+def template_from_json(text: str) -> ProgramTemplate:
+    """The verified template of a JSON document."""
+    data = read_document(text, TEMPLATE_FORMAT, TEMPLATE_VERSION)
+    return verify_template(ProgramTemplate(*_parts(data, TEMPLATE_FORMAT, _decode_sizes, {})))
+
+
+def _document(program: Program | ProgramTemplate, format: str, version: int) -> str:
     return json.dumps(
         {
-            "format": FORMAT,
-            "version": VERSION,
+            "format": format,
+            "version": version,
             "einloom": _version(),
             "slots": [
-                [dtype_name(slot.dtype), slot.shape, slot.bounds, slot.layout]
+                [dtype_name(slot.dtype), _encode(slot.shape), slot.bounds, slot.layout]
                 for slot in program.slots
             ],
             "instructions": [
@@ -35,34 +64,33 @@ def program_to_json(program: Program) -> str:
             ],
             "inputs": list(program.inputs),
             "outputs": list(program.outputs),
-            "indices": [[index.name, index.size] for index in program.indices],
+            "indices": [[index.name, _encode(index.size)] for index in program.indices],
         }
     )
 
 
-def program_from_json(text: str) -> Program:
-    """The verified program of a JSON document."""
-    data = read_document(text, FORMAT, VERSION)
-    rename = _RENAMED if data["version"] == 1 else {}
+def _parts(
+    data: dict[str, Any], format: str, decode: Callable[[Any], Any], rename: dict[str, str]
+) -> tuple[Any, ...]:
+    """The fields of a program or template."""
     try:
-        program = Program(
-            tuple(_slot(*entry) for entry in data["slots"]),
+        return (
+            tuple(_slot(decode, *entry) for entry in data["slots"]),
             tuple(
                 instruction(
                     rename.get(_name(entry["op"]), entry["op"]),
                     tuple(entry["inputs"]),
                     tuple(entry["outputs"]),
-                    {name: freeze(_decode(value)) for name, value in entry["attributes"].items()},
+                    {name: freeze(decode(value)) for name, value in entry["attributes"].items()},
                 )
                 for entry in data["instructions"]
             ),
             tuple(data["inputs"]),
             tuple(data["outputs"]),
-            tuple(StaticIndex(_name(name), size) for name, size in data.get("indices", ())),
+            tuple(StaticIndex(_name(name), decode(n)) for name, n in data.get("indices", ())),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FileFormatError(f"{FORMAT}: the document lacks or garbles {error}") from None
-    return verify(program)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise FileFormatError(f"{format}: the document lacks or garbles {error}") from None
 
 
 def read_document(text: str, format: str, version: int) -> dict[str, Any]:
@@ -87,13 +115,19 @@ def read_document(text: str, format: str, version: int) -> dict[str, Any]:
 _RENAMED = {"convert": "cast"}  # version 1 had one op for both; where nothing is lost they agree
 
 
-def _slot(dtype: str, shape: Any, bounds: Any = (), layout: Any = None) -> Slot:
-    """Versions 1 and 2 gave dtype and shape alone."""
+def _slot(
+    decode: Callable[[Any], Any], dtype: str, shape: Any, bounds: Any = (), layout: Any = None
+) -> Slot:
+    """Versions 1 and 2 of programs gave dtype and shape alone."""
     order = None if layout is None else tuple(layout)
-    return Slot(ArraySpec(dtype_from_name(dtype), tuple(shape)), tuple(bounds), order)
+    return Slot(ArraySpec(dtype_from_name(dtype), tuple(decode(shape))), tuple(bounds), order)
 
 
 def _encode(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_encode(item) for item in value]
+    if isinstance(value, DimExpr):
+        return {"size": value.code}
     if isinstance(value, At):
         return {"index": value.index}
     return {"complex": [value.real, value.imag]} if isinstance(value, complex) else value
@@ -103,6 +137,15 @@ def _decode(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return At(value["index"]) if "index" in value else complex(*value["complex"])
+
+
+def _decode_sizes(value: Any) -> Any:
+    """Of templates, where sizes are written as postfix code; an axis of an input is a pair."""
+    if isinstance(value, list):
+        return [_decode_sizes(item) for item in value]
+    if isinstance(value, dict) and "size" in value:
+        return from_code(tuple(x) if isinstance(x, list) else x for x in value["size"])
+    return _decode(value)
 
 
 def _name(value: Any) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from .._base.errors import EinloomError, ProgramError
 from ..backend.catalogue import infer
-from ..backend.spec import ArraySpec
-from .extension import family_of
+from ..backend.dims import DimExpr, exceeds, expressions
+from ..backend.spec import ArraySpec, Axes
+from .bounds import bounds_after
+from .extension import infer_extension
 from .ir import Instruction, Program
 
 Complaint = str
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +23,17 @@ class Rule:
     """One law of programs: `check` yields a complaint for every place that breaks it."""
 
     name: str
-    check: Callable[[Program], Iterator[Complaint]]
+    check: Callable[[Any], Iterator[Complaint]]
 
 
 def verify(program: Program) -> Program:
     """Return `program`, or raise `ProgramError` naming instruction, slot and the first rule broken."""
-    for rule in RULES:
+    return check(program, RULES)
+
+
+def check(program: P, rules: Sequence[Rule]) -> P:
+    """Return a program or template that keeps these rules."""
+    for rule in rules:
         for complaint in rule.check(program):
             raise ProgramError(f"ill-formed program: {complaint} (rule: {rule.name})")
     return program
@@ -42,6 +51,13 @@ def _shapes_are_sizes(program: Program) -> Iterator[Complaint]:
     for number, slot in enumerate(program.slots):
         if any(type(n) is not int or n < 0 for n in slot.shape):
             yield f"slot %{number} has shape {slot.shape}"
+    for number, index in enumerate(program.indices):
+        if isinstance(index.size, DimExpr):
+            yield f"static index i{number} ({index.name}) has size {index.size}"
+    for where, ins in enumerate(program.instructions):
+        for name, value in ins.attributes:
+            for expr in expressions(value):
+                yield f"{_at(where, ins)} has the size {expr} in {name}"
 
 
 def _axes_exist(program: Program) -> Iterator[Complaint]:
@@ -78,7 +94,7 @@ def _defined_before_use(program: Program) -> Iterator[Complaint]:
 
 def _indices_exist(program: Program) -> Iterator[Complaint]:
     for number, index in enumerate(program.indices):
-        if type(index.size) is not int or index.size < 1:
+        if type(index.size) not in (int, DimExpr) or exceeds(1, index.size):
             yield f"static index i{number} ({index.name}) has size {index.size}"
     for where, ins in enumerate(program.instructions):
         for number in ins.indices:
@@ -93,7 +109,7 @@ def _agrees_with_inference(program: Program) -> Iterator[Complaint]:
     last = [index.size - 1 for index in program.indices]
     for index, ins in enumerate(program.instructions):
         try:
-            expected = _inferred(ins, program.specs(ins.inputs), last)
+            expected = inferred(ins, program.specs(ins.inputs), last)
         except EinloomError as error:
             yield f"{_at(index, ins)}: {error}"
             continue
@@ -102,12 +118,29 @@ def _agrees_with_inference(program: Program) -> Iterator[Complaint]:
             yield f"{_at(index, ins)} yields {', '.join(map(str, expected))}, its slots say {got}"
 
 
-def _inferred(
+def _bounds_are_declared(program: Program) -> Iterator[Complaint]:
+    decided: dict[int, Axes] = {}  # by the data; what inputs declare is the caller's affair
+    for index, ins in enumerate(program.instructions):
+        given = [decided.get(slot, ()) for slot in ins.inputs]
+        try:
+            found = bounds_after(ins, program.specs(ins.inputs), given, len(ins.outputs))
+        except EinloomError as error:
+            yield f"{_at(index, ins)}: {error}"
+            continue
+        for slot, axes in zip(ins.outputs, found, strict=True):
+            if axes:
+                decided[slot] = axes
+            if not set(axes) <= set(program.slots[slot].bounds):
+                yield f"{_at(index, ins)}: the data decide axes {axes} of slot %{slot}"
+
+
+def inferred(
     ins: Instruction, inputs: tuple[ArraySpec, ...], values: Sequence[int]
 ) -> tuple[ArraySpec, ...]:
+    """The outputs of an instruction on these inputs, at these values of static indices."""
     attrs = ins.at(values)
     if ins.family is not None:
-        return tuple(family_of(ins.family).infer(attrs, inputs))
+        return infer_extension(ins.family, attrs, inputs)
     return infer(ins.op, attrs, inputs)
 
 
@@ -130,4 +163,5 @@ RULES: tuple[Rule, ...] = (
     Rule("a slot is written once", _written_once),
     Rule("a slot is written before it is read", _defined_before_use),
     Rule("dtypes and shapes are those the catalogue infers", _agrees_with_inference),
+    Rule("sizes that the data decide are declared as bounds", _bounds_are_declared),
 )

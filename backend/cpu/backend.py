@@ -69,6 +69,9 @@ BINDERS: dict[str, structure.Binder] = {
     "matmul": bind_matmul,
     "sum_product": bind_sum_product,
     "constant": structure.bind_constant,
+    "shape_of": structure.bind_shape_of,
+    "dynamic_truncate": structure.bind_dynamic_truncate,
+    "pad_to_match": structure.bind_pad_to_match,
 }
 WITHOUT: dict[str, frozenset[str]] = {  # dtypes that a row allows, but no kernel of the CPU takes
     **{
@@ -81,7 +84,9 @@ WITHOUT: dict[str, frozenset[str]] = {  # dtypes that a row allows, but no kerne
     "erf": frozenset(("longdouble",)),
 }  # fmt: skip
 MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
-MOVES = frozenset(("identity", "select", "conj"))  # elementwise, but no arithmetic
+MOVES = frozenset(
+    ("identity", "select", "conj", "shape_of", "dynamic_truncate", "pad_to_match")
+)  # elementwise, but no arithmetic
 
 
 class CpuBackend:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.errors import ShapeError
 from ..catalogue import Attrs
 from ..protocol import Kernel
 from ..spec import ArraySpec
@@ -120,6 +121,50 @@ def bind_constant(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
 
     def run() -> Any:
         return value
+
+    return run
+
+
+def bind_shape_of(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    axis = attrs["axis"]
+
+    def run(x: Any, out: Any = None) -> Any:
+        size = np.array(x.shape[axis], output.dtype)
+        if out is None:
+            return size
+        out[...] = size
+        return out
+
+    return run
+
+
+def bind_dynamic_truncate(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    """The operand may be shorter than its bound: what it has is what is cut."""
+    ahead = (slice(None),) * attrs["axis"]
+
+    def run(x: Any, size: Any) -> Any:
+        return x[(*ahead, slice(0, max(0, int(size))), ...)]
+
+    return run
+
+
+def bind_pad_to_match(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    """Both operands may be shorter than their bounds: sizes are those of the arrays."""
+    axis, zero = attrs["axis"], np.zeros((), output.dtype)
+    ahead = (slice(None),) * axis
+
+    def run(x: Any, reference: Any, out: Any = None) -> Any:
+        n = x.shape[axis]
+        shape = (*x.shape[:axis], max(n, reference.shape[axis]), *x.shape[axis + 1 :])
+        if out is None:
+            out = empty(shape, output.dtype)
+        elif out.shape != shape:
+            raise ShapeError(
+                f"pad_to_match(out=...): out has shape {out.shape}, the result {shape}"
+            )
+        move(out[(*ahead, slice(0, n), ...)], x)
+        out[(*ahead, slice(n, None), ...)] = zero
+        return out
 
     return run
 

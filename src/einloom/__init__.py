@@ -35,6 +35,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
     from .contract.network import Network
     from .contract.plan import Plan
     from .contract.sugar import ncon, tensordot, transpose
+    from .program.template import ProgramTemplate
+    from .program.trace import trace
 
 __version__ = "0.1.0.dev0"
 
@@ -63,6 +65,8 @@ _HOME = {
     "contract.network": ("Network",),
     "contract.plan": ("Plan",),
     "contract.sugar": ("ncon", "tensordot", "transpose"),
+    "program.template": ("ProgramTemplate",),
+    "program.trace": ("trace",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -80,6 +84,7 @@ __all__ = [
     "PathError",
     "Plan",
     "ProgramError",
+    "ProgramTemplate",
     "ShapeError",
     "SubscriptError",
     "Unsupported",
@@ -95,6 +100,7 @@ __all__ = [
     "set_num_threads",
     "set_options",
     "tensordot",
+    "trace",
     "transpose",
     "warmup",
 ]

@@ -381,6 +381,31 @@ CALLS: tuple[Call, ...] = (
         )
     ),
     *SUM_PRODUCTS,
+    *(
+        Call(op, {"axis": axis}, (shape, *others))
+        for op, others in (("shape_of", ()), ("dynamic_truncate", ((),)))
+        for axis, shape in (
+            (0, (3,)),
+            (1, (2, 3)),
+            (0, (5, 2)),
+            (1, (2, 3, 2)),
+            (4, (2, 1, 3, 2, 2)),
+            (1, (2, 0)),
+        )
+    ),
+    *(
+        Call("pad_to_match", {"axis": axis}, shapes)
+        for axis, shapes in (
+            (0, ((3,), (5,))),
+            (0, ((3,), (2,))),
+            (1, ((2, 3), (2, 5))),
+            (0, ((2, 3), (4,))),
+            (1, ((2, 3, 2), (1, 4))),
+            (0, ((2, 1, 3, 2, 2), (3, 1, 1))),
+            (0, ((0, 2), (3,))),
+            (1, ((2, 0), (2, 0))),
+        )
+    ),
 )
 """Legal for every dtype; `convert`, `cast` and `constant` have tables of their own."""
 
@@ -446,6 +471,8 @@ def operands(
                 x = np.asarray(x + 10, object)
             if call.op == "power":  # and turn into floats
                 x = np.asarray(abs(x), object)
+        if call.op == "dynamic_truncate" and position == 1:  # none, some, all and more
+            x = rng.integers(-1, arrays[0].shape[call.attrs["axis"]] + 2, ())
         arrays.append(lay_out(x, layouts[position], rng))
     return arrays
 

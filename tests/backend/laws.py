@@ -42,10 +42,50 @@ def meaning(
         return (einsum_oracle(*equation, arrays, outputs[0].dtype),)
     if op in scalars.SCALARS:
         return (scalars.apply(op, arrays, outputs[0].dtype),)
-    made = tuple(np.zeros(spec.shape, spec.dtype) for spec in outputs)
+    made = tuple(np.zeros(spec.shape, spec.dtype) for spec in settled(op, attrs, arrays, outputs))
     with decimal.localcontext(CONTEXT):
         LAWS[op](attrs, arrays, *made)
     return made
+
+
+def settled(
+    op: str, attrs: Attrs, arrays: Sequence[Array], outputs: Sequence[ArraySpec]
+) -> list[ArraySpec]:
+    """The outputs with the sizes that these operands decide, in place of bounds."""
+    found = []
+    for spec in outputs:
+        shape = list(spec.shape)
+        axis = attrs.get("axis")
+        if op == "dynamic_truncate":
+            shape = list(arrays[0].shape)
+            shape[axis] = min(max(int(arrays[1]), 0), shape[axis])
+        if op == "reverse":
+            shape = list(arrays[0].shape)
+        if op == "pad_to_match":
+            shape = list(arrays[0].shape)
+            shape[axis] = max(shape[axis], arrays[1].shape[axis])
+        found.append(ArraySpec(spec.dtype, tuple(shape)))
+    return found
+
+
+# ---- host ---------------------------------------------------------------------------------------
+
+
+@law
+def shape_of(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    out[()] = arrays[0].shape[attrs["axis"]]
+
+
+@law
+def dynamic_truncate(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    for o in everywhere(out):
+        out[o] = arrays[0][o]
+
+
+@law
+def pad_to_match(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    for i in everywhere(arrays[0]):
+        out[i] = arrays[0][i]
 
 
 # ---- structural: nothing is computed ------------------------------------------------------------
@@ -311,6 +351,7 @@ def assert_means(
     `want` is the meaning, where it is known already.
     """
     outputs = (outputs,) if isinstance(outputs, ArraySpec) else tuple(outputs)
+    outputs = settled(op, attrs, arrays, outputs)
     want = meaning(op, attrs, arrays, outputs) if want is None else want
     several = got if isinstance(got, tuple) else (got,)
     for one, right, spec in zip(several, want, outputs, strict=True):

@@ -29,13 +29,13 @@ def test_later_writes_show(op: str, rng: np.random.Generator) -> None:
 def test_as_writeable_as_the_operand(op: str, rng: np.random.Generator) -> None:
     for call in calls(op):
         for layout in ("C", "sliced", "readonly"):
-            (x,) = operands(call, "float64", layout, rng)
-            got = CPU.apply(op, call.attrs, x)
+            x, *others = operands(call, "float64", layout, rng)
+            got = CPU.apply(op, call.attrs, x, *others)
             for one in got if isinstance(got, tuple) else (got,):
                 assert one.flags.writeable == x.flags.writeable
                 if one.flags.writeable:
                     one[...] = 5
-            assert_means(got, op, call.attrs, [x], call.outputs(x.dtype))
+            assert_means(got, op, call.attrs, [x, *others], call.outputs(x.dtype))
 
 
 def test_broadcasts_are_not_written_to() -> None:

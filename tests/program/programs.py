@@ -588,6 +588,42 @@ def sum_product(g: Growing) -> object:
 
 
 @grows
+def shape_of(g: Growing) -> object:
+    x = g.any_slot(lambda spec: bool(spec.shape))
+    if x is None:
+        return None
+    axis = g.random.randrange(len(g.spec(x).shape))
+    return g.add("shape_of", x, bound=3 * LARGEST, axis=axis)
+
+
+@grows
+def pad_to_match(g: Growing) -> object:
+    x = g.any_slot(lambda spec: bool(spec.shape))
+    if x is None:
+        return None
+    axis = g.random.randrange(len(g.spec(x).shape))
+    y = g.any_slot(lambda spec: len(spec.shape) > axis)
+    assert y is not None
+    return g.add("pad_to_match", x, y, bound=g.bounds[x], axis=axis)
+
+
+@grows
+def dynamic_truncate(g: Growing) -> object:
+    """Cut and filled up again: other ops read no size that the data decide."""
+    x = g.any_slot(lambda spec: bool(spec.shape))
+    if x is None:
+        return None
+    size = g.any_slot(lambda spec: str(spec) == "int64[]")
+    if size is None or g.random.random() < 0.5:
+        size = g.build("constant", value=g.random.randint(-1, 4), dtype="int64")
+    axis = g.random.randrange(len(g.spec(x).shape))
+    cut = g.build("dynamic_truncate", x, size, axis=axis)
+    if g.random.random() < 0.3:
+        cut = g.build("reverse", cut, axes=g.some(range(len(g.spec(x).shape))))
+    return g.add("pad_to_match", cut, x, bound=g.bounds[x], axis=axis)
+
+
+@grows
 def constant(g: Growing) -> object:
     dtype = g.random.choice(tuple(EXACT))
     value = g.random.choice((0, 1, True, 2.0, -3, -0.0, 1 - 2j))

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from einloom._base.errors import ExtensionError, ProgramError
+from einloom._base.errors import EinloomError, ExtensionError, ProgramError
 from einloom.backend.cpu import cpu
+from einloom.backend.dims import minimum
 from einloom.backend.spec import ArraySpec
 from einloom.program import executable as module
 from einloom.program import extension
@@ -23,7 +24,14 @@ from einloom.program.extension import (
     register_runtime,
     unregister_family,
 )
-from einloom.program.serial import program_from_json, program_to_json
+from einloom.program.ir import Instruction, Program, Slot
+from einloom.program.serial import (
+    program_from_json,
+    program_to_json,
+    template_from_json,
+    template_to_json,
+)
+from einloom.program.verify import verify
 
 NAME = "test.extremes.v1"
 
@@ -121,6 +129,74 @@ def test_its_rule_refuses_bad_calls() -> None:
     build = Builder()
     with pytest.raises(ProgramError, match="axis=5 is out of range"):
         build.extension(NAME, build.input("f8", (2, 3)), axis=5)
+
+
+# ---- sizes that are known later ------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("family")
+def test_output_rule_on_names() -> None:
+    """In a template the family's own rule meets names; bound, it meets integers."""
+    build = Builder()
+    largest, places = extremes(build, build.input("float32", ("n", "m")))
+    template = build.template(build("add", largest, largest), places)
+    assert (str(build.spec(largest)), str(build.spec(places))) == ("float32[n]", "int64[n]")
+    assert template_from_json(template_to_json(template)) == template
+    x = np.array([[1, 3, 2], [9, 8, 7]], "float32")
+    got = Executable(template.bind([(2, 3)]), cpu())(x)
+    np.testing.assert_array_equal(got[0], [6, 18])
+    np.testing.assert_array_equal(got[1], [1, 0])
+
+
+def test_output_rule_with_the_smaller_of_two_sizes() -> None:
+    """What a rule may use beside arithmetic."""
+
+    def rank(attrs: dict[str, Any], inputs: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
+        m, n = inputs[0].shape
+        return (ArraySpec(inputs[0].dtype, (m, minimum(minimum(m, n), attrs["most"]))),)
+
+    register_family("test.rank.v1", rank)
+    build = Builder()
+    (slot,) = build.extension("test.rank.v1", build.input("f8", ("m", "n")), most=4)
+    template = build.template(slot)
+    assert str(build.spec(slot)) == "float64[m,min(4,min(m,n))]"
+    shapes = {(9, 3): (9, 3), (9, 8): (9, 4), (2, 8): (2, 2)}
+    for given, want in shapes.items():
+        program = template.bind([given])
+        assert program.slots[program.outputs[0]].shape == want
+
+
+@pytest.mark.parametrize("rule", [lambda m, n: min(m, n), lambda m, n: int(m), lambda m, n: n or m])
+def test_output_rule_that_is_not_total(rule: Any) -> None:
+    """It fails on names, with what to use instead, and works on integers."""
+
+    def infer_partly(attrs: dict[str, Any], inputs: tuple[ArraySpec, ...]) -> Any:
+        return (ArraySpec(inputs[0].dtype, (rule(*inputs[0].shape),)),)
+
+    register_family("test.partly.v1", infer_partly)
+    build = Builder()
+    build.extension("test.partly.v1", build.input("f8", (2, 3)))
+    with pytest.raises(EinloomError, match=r"known (only when|later).*"):
+        build.extension("test.partly.v1", build.input("f8", ("m", "n")))
+
+
+@pytest.mark.parametrize("outputs", [None, 3, ("f8",), ArraySpec(np.dtype("f8"), ())])
+def test_output_rule_that_returns_no_specs(outputs: Any) -> None:
+    register_family("test.wrong.v1", lambda attrs, inputs: outputs)
+    build = Builder()
+    with pytest.raises(ExtensionError, match=r"'test\.wrong\.v1' returned .*ArraySpec for each"):
+        build.extension("test.wrong.v1", build.input("f8", (2,)))
+
+
+@pytest.mark.usefixtures("family")
+@pytest.mark.parametrize("outputs", [(), (1,), (1, 2, 3)])
+def test_wrong_number_of_outputs_in_a_program(outputs: tuple[int, ...]) -> None:
+    """Read from a file, say."""
+    x, y, z = (Slot(ArraySpec(np.dtype(name), (2,))) for name in ("f8", "i8", "f8"))
+    matrix = Slot(ArraySpec(np.dtype("f8"), (2, 3)))
+    ins = Instruction(f"extension:{NAME}", (("axis", 1),), (0,), outputs)
+    with pytest.raises(ProgramError, match=r"yields float64\[2\], int64\[2\], its slots say"):
+        verify(Program((matrix, x, y, z), (ins,), (0,), (0,)))
 
 
 # ---- the registry ------------------------------------------------------------------------------

@@ -43,12 +43,15 @@ def memory_of(program: Program, policy: Policy = "packed") -> MemoryPlan:
 
 
 def places_of(program: Program) -> dict[int, tuple[int, int]]:
-    """By definition: the slots that a kernel makes and nobody is given, with their lifetimes."""
+    """By definition: the slots that a kernel makes and nobody is given, of shapes that are known, with
+    their lifetimes."""
     found = {}
     for index, ins in enumerate(program.instructions):
         if ins.may_view or ins.family is not None or ins.op == "constant":
             continue
         for slot in ins.outputs:
+            if program.slots[slot].bounds:
+                continue
             last = needed_until(program, slot)
             if last < len(program.instructions):
                 found[slot] = (index, last)
@@ -155,6 +158,21 @@ def test_in_place() -> None:
     assert at[three] == at[four]
     assert narrow in at
     assert turned not in at
+
+
+def test_sizes_that_the_data_decide() -> None:
+    """A view that they cut is cut anew at every call, and lies in no pool."""
+    b = Builder()
+    x, y = b.input("float64", (6,)), b.input("int64", (3,))
+    long, count = b("exp", x), b("reduce_max", y, axes=(0,), initial=None)
+    short = b("dynamic_truncate", long, count, axis=0)
+    padded = b("pad_to_match", short, x, axis=0)
+    program = b.finish(b("reduce_sum", padded, axes=(0,)))
+    assert set(memory_of(program).locations) == {long, count, padded}
+    executable = Executable(program, cpu())
+    for n in (2, 6, 0, 4):
+        got = executable(np.zeros(6), np.array([n, 0, -1]))
+        assert got == n
 
 
 def test_no_intermediates() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from einloom._base.errors import ProgramError
+from einloom.backend.dims import dim
 from einloom.backend.spec import ArraySpec
 from einloom.program.ir import At, Program, Slot, StaticIndex, instruction
 from einloom.program.verify import RULES, verify
@@ -18,6 +19,7 @@ AXES = "bounds and layouts name axes of their slots"
 INDICES = "static indices exist and have a size"
 ONCE = "a slot is written once"
 BEFORE = "a slot is written before it is read"
+DECIDED = "sizes that the data decide are declared as bounds"
 INFERRED = "dtypes and shapes are those the catalogue infers"
 
 
@@ -31,6 +33,8 @@ def ins(op: str, inputs: tuple[Any, ...], outputs: tuple[Any, ...], **attrs: Any
 
 V = spec(2)
 COPY = ins("copy", (0,), (1,))
+N = spec(dtype="int64")
+CUT, CUT_V = ins("dynamic_truncate", (0, 1), (2,), axis=0), spec(2, bounds=(0,))
 TURN = ins("transpose", (0,), (1,), perm=(1, 0))
 
 ILL_FORMED: list[tuple[str, Program, str, tuple[str, ...]]] = [
@@ -56,6 +60,19 @@ ILL_FORMED: list[tuple[str, Program, str, tuple[str, ...]]] = [
     ("negative size", Program((spec(-2),), (), (0,), (0,)), SIZES, ("slot %0", "(-2,)")),
     ("real size", Program((V, spec(2.0)), (), (0,), (0,)), SIZES, ("slot %1", "(2.0,)")),
     ("size of numpy", Program((spec(np.int64(2)),), (), (0,), (0,)), SIZES, ("slot %0",)),
+    ("size known later", Program((spec(dim("n")),), (), (0,), (0,)), SIZES, ("slot %0", "(n,)")),
+    (
+        "index of a size known later",
+        Program((V,), (), (0,), (0,), (StaticIndex("k", dim("n")),)),  # type: ignore[arg-type]
+        SIZES,
+        ("static index i0 (k)", "size n"),
+    ),
+    (
+        "attribute known later",
+        Program((V, spec()), (ins("slice_at", (0,), (1,), axis=0, at=dim("n")),), (0,), (1,)),
+        SIZES,
+        ("instruction 0 (slice_at)", "size n in at"),
+    ),
     ("bound of no axis", Program((spec(2, bounds=(1,)),), (), (0,), (0,)), AXES, ("%0", "(1,)")),
     (
         "layout of rank 2",
@@ -187,6 +204,24 @@ ILL_FORMED: list[tuple[str, Program, str, tuple[str, ...]]] = [
         Program((V, V), (ins("extension:nowhere.op.v1", (0,), (1,)),), (0,), (1,)),
         INFERRED,
         ("instruction 0 (extension:nowhere.op.v1)", "import the package"),
+    ),
+    (
+        "undeclared bound",
+        Program((V, N, V), (CUT,), (0, 1), (2,)),
+        DECIDED,
+        ("instruction 0 (dynamic_truncate)", "axes (0,) of slot %2"),
+    ),
+    (
+        "undeclared bound of a view",
+        Program((V, N, CUT_V, V), (CUT, ins("reverse", (2,), (3,), axes=())), (0, 1), (3,)),
+        DECIDED,
+        ("instruction 1 (reverse)", "axes (0,) of slot %3"),
+    ),
+    (
+        "computes with a bound",
+        Program((V, N, CUT_V, CUT_V), (CUT, ins("negate", (2,), (3,))), (0, 1), (3,)),
+        DECIDED,
+        ("instruction 1 (negate)", "pad_to_match"),
     ),
     (
         "one among many",
