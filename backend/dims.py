@@ -288,9 +288,18 @@ def _product(a: Interval, b: Interval) -> Interval:
             ends = (None if r is None else low * r, None if s is None else low * s)
             return (0, 0) if low == 0 else ends if low > 0 else ends[::-1]
     (p, q), (r, s) = a, b
+    if q is not None and q <= 0:
+        return _negated(_product(_negated(a), b))
+    if s is not None and s <= 0:
+        return _negated(_product(a, _negated(b)))
     if p is None or r is None or p < 0 or r < 0:
         return None, None
     return p * r, None if q is None or s is None else q * s
+
+
+def _negated(a: Interval) -> Interval:
+    low, high = a
+    return None if high is None else -high, None if low is None else -low
 
 
 def _quotient(a: Interval, b: Interval) -> Interval:
@@ -526,7 +535,8 @@ def _shown(token: Token) -> Text:
 
 def _infix(sign: str, strength: int) -> Callable[[Text, Text], Text]:
     def join(a: Text, b: Text) -> Text:
-        left = a[0] if a[1] >= strength else f"({a[0]})"
+        signed = sign == "//" and a[0][0] == "-"  # m-n//2 would be read as m-(n//2)
+        left = a[0] if a[1] >= strength and not signed else f"({a[0]})"
         right = b[0] if b[1] > strength or sign == "+" else f"({b[0]})"
         if sign == "*" and left == "-1":
             return f"-{right}", strength

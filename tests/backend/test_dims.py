@@ -52,6 +52,9 @@ TEXTS: list[tuple[Any, str]] = [
     (3 * maximum(0, N - 1), "3*max(0,n-1)"),
     (input_dim(0, 1) + N, "x0.1+n"),
     (5 // N, "5//n"),
+    (M * ((-N) // -2) - 1, "(-n)//-2*m-1"),
+    (M + (-N) // -2, "(-n)//-2+m"),
+    (M + (-3) // N, "(-3)//n+m"),
 ]
 
 
@@ -79,6 +82,7 @@ EQUAL: list[tuple[Any, Any]] = [
     (maximum(N, 0), N),
     (minimum(N, M), minimum(M, N)),
     (maximum(minimum(N, 4), 9), 9),
+    (minimum(N, M * N + 2 * N), N),
     (minimum(2, 3), 2),
     (math.prod((N, 2, M)), 2 * M * N),
     (sum((N, 1, N)), 2 * N + 1),
