@@ -19,7 +19,8 @@ from .plan import Plan
 
 CANDIDATES = 12  # labels tried in a round, those of the most bytes at the worst moment
 NORM = 8.0  # of the bytes over the steps: close to the largest, but it sees all of two equal ones
-DEAREST = 0.05  # in natural logarithms: work that grows by less than this costs as much
+CHEAP = 0.05  # in natural logarithms: work that grows by less than this costs as much
+OVERHEAD = math.log(10_000)  # multiplications that the call of a kernel is worth
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -117,7 +118,7 @@ class Model:
             sizes[self.carriers[label]] *= math.exp(-self.logs[label])
             gain = math.log(peak / self._norm(self._profile(sizes, depends)))
             dearer = self._total(label, depends) - work
-            score = (gain / max(dearer, DEAREST), gain)
+            score = (gain / max(dearer, CHEAP), gain)
             if score > best_score:
                 best, best_score = label, score
         self._slice(best)
@@ -174,13 +175,16 @@ class Model:
         return top * float(np.sum((profile / top) ** NORM)) ** (1 / NORM)
 
     def _total(self, label: int | None = None, depends: Bools | None = None) -> float:
-        """Logarithm of the multiplications of all slices, with `label` sliced as well."""
+        """Logarithm of the work of all slices, with `label` sliced as well."""
         logs, slices = self.log_work, self.log_slices
         if label is not None:
             logs = logs.copy()
             logs[self.sharers.get(label, [])] -= self.logs[label]
             slices += self.logs[label]
-        logs = logs + slices * (self.depends if depends is None else depends)[self.n :]
+        logs = (
+            np.logaddexp(logs, OVERHEAD)
+            + slices * (self.depends if depends is None else depends)[self.n :]
+        )
         largest = float(logs.max())
         return largest + math.log(float(np.exp(logs - largest).sum()))
 
