@@ -2,7 +2,8 @@
 
 Greedy: as long as the estimated peak is too high, of the labels at the worst moment the one is sliced
 that lowers the peak most for the least extra work. The estimate is made of the tree alone. Where it
-meets the limit the program of a slice is planned, and its true peak decides.
+meets the limit the program of a slice is planned, and its true peak decides; then labels that turned
+out to be needless are taken back.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .plan import Plan
 
 CANDIDATES = 12  # labels tried in a round, those of the most bytes at the worst moment
 NORM = 8.0  # of the bytes over the steps: close to the largest, but it sees all of two equal ones
+PRUNED = 32  # labels up to which each is tried for whether the limit is met without it
 CHEAP = 0.05  # in natural logarithms: work that grows by less than this costs as much
 OVERHEAD = math.log(10_000)  # multiplications that the call of a kernel is worth
 
@@ -47,11 +49,22 @@ def slice_to(plan: Plan, limit: int) -> Plan:
         if model.log_peak <= room:
             found = replace(plan, sliced=tuple(sorted(model.sliced)))
             if found.peak_bytes <= limit:
-                return found
+                return _needed(found, limit)
             # the estimate is too low: ask of it what it lacks
             lacking = math.log(max(1, found.peak_bytes - fixed)) - math.log(max(1, limit - fixed))
             room = model.log_peak - max(lacking, 1e-9)
-    return leanest
+    return _needed(leanest, limit)
+
+
+def _needed(plan: Plan, limit: int) -> Plan:
+    """Without labels that a later choice made needless, those of most slices first."""
+    if len(plan.sliced) > PRUNED:
+        return plan
+    for label in sorted(plan.sliced, key=lambda x: -plan.network.extents[x]):
+        fewer = replace(plan, sliced=tuple(x for x in plan.sliced if x != label))
+        if fewer.peak_bytes <= limit:
+            plan = fewer
+    return plan
 
 
 def _fixed_bytes(plan: Plan) -> int:

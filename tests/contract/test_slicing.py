@@ -219,6 +219,9 @@ def test_lattices(share: int) -> None:
     assert found.peak_bytes <= limit
     assert len(found.sliced) <= 10
     assert found.cost <= 10 * plan.cost
+    for label in found.sliced:  # each is needed
+        fewer = replace(found, sliced=tuple(x for x in found.sliced if x != label))
+        assert fewer.peak_bytes > limit
 
 
 def test_hundreds_of_tensors_are_sliced_in_no_time() -> None:
