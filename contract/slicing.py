@@ -194,12 +194,10 @@ class Model:
             logs = logs.copy()
             logs[self.sharers.get(label, [])] -= self.logs[label]
             slices += self.logs[label]
-        logs = (
-            np.logaddexp(logs, OVERHEAD)
-            + slices * (self.depends if depends is None else depends)[self.n :]
-        )
-        largest = float(logs.max())
-        return largest + math.log(float(np.exp(logs - largest).sum()))
+        spread = (self.depends if depends is None else depends)[self.n :]
+        total: Floats = np.logaddexp(logs, OVERHEAD) + slices * spread
+        largest = float(total.max())
+        return largest + math.log(float(np.exp(total - largest).sum()))
 
     def _candidates(self) -> list[int]:
         """Labels of what is alive at the worst moment, by bytes; any others when there are none."""
