@@ -195,7 +195,7 @@ class Model:
             logs[self.sharers.get(label, [])] -= self.logs[label]
             slices += self.logs[label]
         spread = (self.depends if depends is None else depends)[self.n :]
-        total: Floats = np.logaddexp(logs, OVERHEAD) + slices * spread
+        total: Floats = np.logaddexp(logs, np.float64(OVERHEAD)) + slices * spread.astype(float)
         largest = float(total.max())
         return largest + math.log(float(np.exp(total - largest).sum()))
 
