@@ -17,7 +17,7 @@ from .._base.errors import (
     ShapeError,
 )
 from .._base.log import log
-from .._base.numbers import format_bytes, format_seconds
+from .._base.numbers import format_bytes, format_count, format_seconds
 from .._base.options import get_options
 from ..backend.door import as_ndarray
 from .arguments import (
@@ -38,6 +38,7 @@ from .network import Network
 from .notation import Equation, Group, resolve
 from .plan import Plan
 from .planners import Candidate, Planner, Problem, as_planner, random_greedy
+from .slicing import slice_to
 
 OBJECTIVES = ("time", "flops", "size")
 MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
@@ -69,7 +70,7 @@ def plan(
             step); a linear path; an optimizer of opt_einsum or cotengra; a function marked by
             `planners.planner`.
         memory_limit: bytes, a string such as "4GiB", or a fraction (< 1) of what is available, that
-            the predicted peak must not exceed.
+            the predicted peak must not exceed. Where it would, labels are sliced.
         budget: trials of the sampling planner; default: as many as the predicted cost is worth.
         seed: the same seed gives the same plan.
         constants: positions of operands that keep their values; they are recorded in the plan.
@@ -82,7 +83,7 @@ def plan(
 
     Raises:
         SubscriptError, ShapeError, DTypeError, PathError, OptionError: bad input, named.
-        MemoryLimitError: no plan found stays below the limit; the smallest peak found is named.
+        MemoryLimitError: no slicing stays below the limit; the smallest peak found is named.
 
     Complexity: "optimal" 3^n subsets, "greedy" O(n log n) for n operands of bounded rank.
 
@@ -274,18 +275,26 @@ def search(
 def _within(
     first: Plan, limit: int, planned: Any, problem: Problem, choice: Any, call: str
 ) -> Plan:
-    """The plan of smallest predicted peak among further trials, if it meets the limit."""
-    best = first
+    """The cheapest of these that meets the limit: leaner plans, and plans whose labels are sliced."""
+    trials = [first]
     if choice in ("auto", None):
         for seed in range(problem.seed, problem.seed + 3):
             trial = Problem("size", limit, problem.itemsize, problem.budget or 32, seed)
-            best = min(best, planned(random_greedy, trial), key=lambda plan: plan.peak_bytes)
-            if best.peak_bytes <= limit:
-                return best
+            trials.append(planned(random_greedy, trial))
+            if trials[-1].peak_bytes <= limit:
+                break
+    leanest = min(trials, key=lambda plan: plan.peak_bytes)
+    found = [slice_to(plan, limit) for plan in dict.fromkeys((first, leanest))]
+    meeting = [plan for plan in found if plan.peak_bytes <= limit]
+    if meeting:
+        return min(meeting, key=lambda plan: plan.cost)
+    best = min(found, key=lambda plan: plan.peak_bytes)
+    slices = f", in {format_count(best.n_slices)} slices" if best.sliced else ""
     raise MemoryLimitError(
         f"{call}: the memory limit is {format_bytes(limit)} ({limit} bytes), the smallest predicted peak "
-        f"found is {format_bytes(best.peak_bytes)} ({best.peak_bytes} bytes), operands and result "
-        f"included. Raise memory_limit to that, or use a smaller dtype"
+        f"found is {format_bytes(best.peak_bytes)} ({best.peak_bytes} bytes), operands and result included"
+        f"{slices}. "
+        f"Raise memory_limit to that, or use a smaller dtype"
     )
 
 

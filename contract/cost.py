@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .network import Network
@@ -57,7 +57,7 @@ class Cost:
 
     cost: scalar multiplications, the product of the sizes of all labels in a step.
     flops: opt_einsum's count; cost times the operations for each element of that product.
-    largest_intermediate: elements of the largest result of a step.
+    largest_intermediate: elements of the largest result of a step, in one slice.
     """
 
     cost: int
@@ -70,12 +70,23 @@ def step_flops(cost: int, operands: int, sums: bool) -> int:
     return cost * (max(1, operands - 1) + sums)
 
 
-def total_cost(network: Network, tree: ContractionTree) -> Cost:
-    """The cost of contracting `network` along `tree`."""
+def total_cost(network: Network, tree: ContractionTree, sliced: Sequence[int] = ()) -> Cost:
+    """The cost of contracting `network` along `tree`, all slices together.
+
+    A step whose operands carry no sliced label, nor come from one that does, is done once. Adding up
+    the slices of a label that is summed counts as one operation for each element.
+    """
+    n_slices = math.prod(network.extents[label] for label in sliced)
+    inner = network.slice(sliced) if sliced else network
+    depends = [not labels.isdisjoint(sliced) for labels in network.carried]
     cost = flops = largest = 0
-    for step in walk(network, tree):
-        size = size_of(step.union, network.extents)
-        cost += size
-        flops += step_flops(size, len(step.operands), step.union != step.result)
-        largest = max(largest, size_of(step.result, network.extents))
+    for path_step, step in zip(tree.ssa_path, walk(inner, tree), strict=True):
+        depends.append(any(depends[tensor] for tensor in path_step))
+        times = n_slices if depends[-1] else 1
+        size = size_of(step.union, inner.extents)
+        cost += times * size
+        flops += times * step_flops(size, len(step.operands), step.union != step.result)
+        largest = max(largest, size_of(step.result, inner.extents))
+    if not network.open.issuperset(sliced):
+        flops += n_slices * size_of(inner.open, inner.extents)
     return Cost(cost, flops, largest)

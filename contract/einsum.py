@@ -63,7 +63,7 @@ def einsum(
         order: memory order of the result, "C", "F", "A" or "K".
         casting: which conversions of operands and result are allowed, as in numpy.einsum.
         memory_limit: bytes, "4GiB", or a fraction below 1 of what is available; the predicted peak
-            must stay below.
+            must not exceed it, and where it would, labels are sliced.
         alpha, beta: factors of the result and of what `out` holds; out is not read when beta is 0.
         conj: positions of operands to conjugate.
         embed_diagonal: allow labels that repeat in the output; the result stands on their diagonal.

@@ -14,6 +14,7 @@ from ..backend.cpu import cpu
 from ..backend.door import as_ndarray, is_torch, to_torch
 from ..program.executable import Executable
 from ..program.ir import Program
+from ..program.sliced import SlicedExecutable
 from .plan import Plan
 
 CHECK_FROM = 64 << 20
@@ -34,20 +35,28 @@ class Expression:
         self.constants = dict(constants or {})
         self._free = [k for k in range(len(plan.dtypes)) if k not in self.constants]
         self._specs = tuple((plan.network.shapes[k], plan.dtypes[k]) for k in self._free)
-        self._executable = executable = Executable(plan.program, cpu())
-        ordered = plan.order == "K" or executable.is_view
-        small = executable.schedule.certain_bytes < CHECK_FROM
-        self._plain = not self.constants and small and ordered and bool(plan.program.instructions)
+        executable: Executable | SlicedExecutable
+        if plan.sliced:
+            executable = SlicedExecutable(plan.program, plan.assembly, cpu())
+            self._certain = executable.bytes.certain_bytes
+            plain = False
+        else:
+            executable = Executable(plan.program, cpu())
+            self._certain = executable.schedule.certain_bytes
+            plain = plan.order == "K" or executable.is_view
+        self._executable = executable
+        small = self._certain < CHECK_FROM
+        self._plain = not self.constants and small and plain and bool(plan.program.instructions)
         self._is_scalar = not plan.network.output_axes
 
     @property
     def program(self) -> Program:
-        """The program after all passes."""
+        """The program after all passes; with labels sliced, that of one slice."""
         return self._executable.program
 
     @property
     def source(self) -> str:
-        """The generated Python function."""
+        """The generated Python function; with labels sliced, what runs once and what runs for each slice."""
         return self._executable.source
 
     @property
@@ -74,17 +83,20 @@ class Expression:
     ) -> Any:
         """Run on checked numpy arrays; results of no axes are NumPy scalars, as np.einsum's are."""
         if self._plain and out is None and not _given(alpha, 1) and not _given(beta, 0):
-            result = self._executable.run(*operands)
+            result = self._executable.run(*operands)  # type: ignore[union-attr]
             return result[()] if self._is_scalar else result
         operands = self._with_constants(operands)
-        needed = self._executable.schedule.certain_bytes
+        needed = self._certain
         if needed >= CHECK_FROM:
             held = sum(x.nbytes for x in operands)
             check_memory(needed - getattr(out, "nbytes", 0), held)
         return deliver(self._executable, self.plan, operands, out, alpha, beta)
 
     def explain(self, *arrays: Any) -> str:
-        """A line for each instruction: op, engine, result, bytes, and with arrays its time."""
+        """A line for each instruction: op, engine, result, bytes, and with arrays its time.
+
+        With labels sliced it is the first slice, with what is the same in all of them.
+        """
         seconds: list[float] = []
         if arrays:
             operands = [as_ndarray(x, "explain", k) for k, x in enumerate(arrays)]
@@ -99,6 +111,8 @@ class Expression:
             lines.append(
                 f"{index:>5}  {ins.op:<17}{engine:<14}{result!s:<34}{size:>12}  {spent}".rstrip()
             )
+        if self.plan.sliced:
+            lines.append(f"the first of {self.plan.n_slices} slices")
         lines.append(
             f"peak {format_bytes(self.peak_bytes)}"
             + (f", total {format_seconds(sum(seconds))}" if seconds else "")
@@ -162,7 +176,12 @@ def _native(x: Any) -> Any:
 
 
 def deliver(
-    executable: Executable, plan: Plan, operands: Sequence[Any], out: Any, alpha: Any, beta: Any
+    executable: Executable | SlicedExecutable,
+    plan: Plan,
+    operands: Sequence[Any],
+    out: Any,
+    alpha: Any,
+    beta: Any,
 ) -> Any:
     """Run and hand over: alpha * result + beta * out, into `out` when given."""
     scaled = _given(alpha, 1) or _given(beta, 0)
@@ -174,6 +193,11 @@ def deliver(
             raise OptionError(
                 "einsum(beta=...): beta scales `out`; give out= as well, or leave beta 0"
             )
+        if isinstance(executable, SlicedExecutable):
+            result = executable(
+                *operands, alpha=alpha if scaled else 1, order=_order(plan.order, operands)
+            )
+            return result if result.ndim else result[()]
         result = executable(*operands)
         if scaled:
             target = np.empty_like(result) if executable.is_view else result
@@ -181,12 +205,18 @@ def deliver(
         if result.ndim == 0:
             return result[()]
         if plan.order != "K" and not executable.is_view:  # a view keeps its order, as NumPy's does
-            result = _ordered(result, plan.order, operands)
+            result = np.asarray(result, order=_order(plan.order, operands))  # type: ignore[call-overload]
         # a program without instructions returns its operand: give a new view, as NumPy does
         return result.view() if any(result is x for x in operands) else result
-    check_out(out, executable.program.slots[executable.program.outputs[0]].shape)
+    shape = tuple(plan.network.extents[label] for label in plan.network.output_axes)
+    check_out(out, shape)
     overlaps = any(np.may_share_memory(out, x) for x in operands)
-    if not scaled and not overlaps and out.dtype == plan.dtype:
+    if isinstance(executable, SlicedExecutable):
+        if not overlaps:
+            return executable(
+                *operands, out=out, alpha=alpha if scaled else 1, beta=beta if scaled else 0
+            )
+    elif not scaled and not overlaps and out.dtype == plan.dtype:
         return executable(*operands, out=out)
     result = executable(*operands)
     if overlaps and np.may_share_memory(out, result):
@@ -194,12 +224,12 @@ def deliver(
     return executable.backend.assign(out, result, alpha, beta)
 
 
-def _ordered(result: Any, order: str, operands: Sequence[Any]) -> Any:
-    """The result in the memory order asked for; "A" is "F" if all operands are Fortran-ordered."""
+def _order(order: str, operands: Sequence[Any]) -> str:
+    """The memory order of a new result; "A" is "F" if all operands are Fortran-ordered."""
     if order == "A":
         fortran = all(x.flags.f_contiguous and not x.flags.c_contiguous for x in operands)
-        order = "F" if fortran else "C"
-    return np.asarray(result, order=order)  # type: ignore[call-overload]
+        return "F" if fortran else "C"
+    return "C" if order == "K" else order
 
 
 def check_out(out: Any, shape: tuple[int, ...]) -> None:

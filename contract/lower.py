@@ -5,6 +5,9 @@ that no intermediate has more axes than labels of size >= 2. A label that only o
 carries, and nobody after it, is summed before the product; labels of both operands that stay are
 batch axes; the rest of the shared ones are contracted. Operands are converted to the dtype of
 computation (float32 for the half precisions) before anything is added.
+
+A sliced label is a static index: every operand that carries it is cut at that position first, and
+the program gives what one slice contributes to the result.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy as np
 
 from ..backend.spec import Axes, compute_dtype, dtype_name
 from ..program.builder import Builder
-from ..program.ir import Program
+from ..program.ir import At, Program
 from .cost import Labels, StepLabels, walk
 from .network import Network
 from .tree import ContractionTree
@@ -30,19 +33,31 @@ def lower(
     dtypes: Sequence[np.dtype[np.generic]],
     dtype: np.dtype[np.generic],
     conj: frozenset[int] = frozenset(),
+    sliced: Axes = (),
 ) -> Program:
-    """The program that contracts `network` along `tree` with operands of `dtypes` to `dtype`."""
+    """The program that contracts `network` along `tree` with operands of `dtypes` to `dtype`.
+
+    With labels sliced it is that of one slice: static index k is the value of label sliced[k], and the
+    result has no axis of it. What must still be added up has the dtype of computation.
+    """
     build = Builder()
     inputs = [
         build.input(given, shape) for given, shape in zip(dtypes, network.shapes, strict=True)
     ]
+    view, whole = is_view(network), network
+    if sliced:
+        network = whole.slice(sliced)
+        at = {x: build.index(whole.name(x), whole.extents[x]) for x in sliced}
+        inputs = [_cut(build, whole, operand, slot, at) for operand, slot in enumerate(inputs)]
     if len(inputs) > 1 and 0 in network.extents:
         return build.finish(_zeros(build, network, dtype))
     wide = compute_dtype(dtype)
+    if not whole.open.issuperset(sliced):
+        dtype = wide
     tensors: dict[int, Tensor] = {}
     for operand, slot in enumerate(inputs):
         tensor = _squeezed(build, network, operand, slot)
-        if not is_view(network):
+        if not view:
             tensor = (build.convert(tensor[0], wide), tensor[1])
         if operand in conj and wide.kind in "cO":
             tensor = (build("conj", tensor[0]), tensor[1])
@@ -53,7 +68,11 @@ def lower(
         operands = [tensors.pop(tensor) for tensor in step]
         order = wanted if index == last else ()
         tensors[tree.n + index] = _step(build, network, operands, labels, order)
-    return build.finish(_delivered(build, network, tensors[tree.n + last], dtype))
+    slot, kept = tensors[tree.n + last]
+    slot = build.convert(slot, dtype)
+    if len(inputs) == 1 and not view and not sliced and not build.is_fresh(slot):
+        slot = build("copy", slot)  # a sum over axes of size 1 moves nothing, but is no view either
+    return build.finish(_delivered(build, network, (slot, kept)))
 
 
 def is_view(network: Network) -> bool:
@@ -63,6 +82,16 @@ def is_view(network: Network) -> bool:
         and all(label in network.open for label in network.terms[0])
         and len(network.open) == len(network.output_axes)
     )
+
+
+def _cut(build: Builder, network: Network, operand: int, slot: int, at: dict[int, At]) -> int:
+    """An operand at one position of every sliced label; axes that broadcast are squeezed away."""
+    term, shape = network.terms[operand], network.shapes[operand]
+    for axis in reversed(range(len(term))):
+        if term[axis] in at:
+            where = at[term[axis]] if shape[axis] > 1 else 0
+            slot = build("slice_at", slot, axis=axis, at=where)
+    return slot
 
 
 def _squeezed(build: Builder, network: Network, operand: int, slot: int) -> Tensor:
@@ -139,14 +168,9 @@ def _ordered(operands: list[Tensor], result: Labels, order: Axes) -> Axes:
     return tuple(label for label in seen if label in result)
 
 
-def _delivered(
-    build: Builder, network: Network, tensor: Tensor, dtype: np.dtype[np.generic]
-) -> int:
-    """The result in its dtype, its axes in the order asked for, size-1 and repeated axes included."""
+def _delivered(build: Builder, network: Network, tensor: Tensor) -> int:
+    """The result, its axes in the order asked for, size-1 and repeated axes included."""
     slot, labels = tensor
-    slot = build.convert(slot, dtype)
-    if len(network.terms) == 1 and not is_view(network) and not build.is_fresh(slot):
-        slot = build("copy", slot)  # a sum over axes of size 1 moves nothing, but is no view either
     unique = tuple(dict.fromkeys(network.output_axes))
     slot = build.transpose(slot, _axes(tuple(x for x in unique if x in labels), labels))
     ones = tuple(axis for axis, label in enumerate(unique) if label not in labels)

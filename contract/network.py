@@ -132,6 +132,11 @@ class Network:
         """Size of every label, by the user's names."""
         return dict(zip(self.labels, self.extents, strict=True))
 
+    def name(self, label: int) -> str:
+        """The user's name of a label, as text."""
+        given = self.labels[label]
+        return given if isinstance(given, str) and len(given) == 1 else label_name(given)
+
     @cached_property
     def carried(self) -> tuple[frozenset[int], ...]:
         """Labels that each tensor really carries: a broadcast axis carries none."""
@@ -146,6 +151,28 @@ class Network:
     def open(self) -> frozenset[int]:
         """Labels of the output."""
         return frozenset(self.output_axes)
+
+    def slice(self, labels: Iterable[int]) -> Network:
+        """One slice: no tensor and no output has these labels any more, their sizes are 1.
+
+        >>> net = Network(["ab", "bc"], "ac", {"a": 2, "b": 3, "c": 4})
+        >>> net.slice([0, 1]).inputs, net.slice([0, 1]).output
+        (((), ('c',)), ('c',))
+        """
+        cut = frozenset(labels)
+        rows = [
+            [(x, n) for x, n in zip(term, shape, strict=True) if x not in cut]
+            for term, shape in zip(self.terms, self.shapes, strict=True)
+        ]
+        network = Network.__new__(Network)
+        network._set(
+            tuple(tuple(x for x, _ in row) for row in rows),
+            tuple(tuple(n for _, n in row) for row in rows),
+            tuple(x for x in self.output_axes if x not in cut),
+            tuple(1 if x in cut else n for x, n in enumerate(self.extents)),
+            self.labels,
+        )
+        return network
 
     def _key(self) -> tuple[Any, ...]:
         return (self.terms, self.shapes, self.output_axes, self.extents, self.labels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,11 +14,12 @@ import numpy as np
 from .._base.errors import FileFormatError
 from .._base.numbers import format_bytes, format_count
 from ..backend.cpu import cpu
-from ..backend.spec import dtype_from_name, dtype_name
+from ..backend.spec import ArraySpec, dtype_from_name, dtype_name
 from ..program.ir import Program
 from ..program.passes import optimise
 from ..program.schedule import schedule
 from ..program.serial import read_document
+from ..program.sliced import Assembly, sliced_bytes
 from . import show
 from .arguments import is_number
 from .cost import Cost, total_cost
@@ -26,7 +28,7 @@ from .network import Network
 from .tree import ContractionTree, Path
 
 FORMAT = "einloom.plan"
-VERSION = 1
+VERSION = 2  # 1 had no sliced labels
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Plan:
         conj: operands that are conjugated.
         order: memory order of the result, as NumPy's `order=`.
         constants: operands that keep their values from call to call.
+        sliced: labels, by their numbers in the network, at whose values the contraction is cut into
+            slices, which run one after the other.
     """
 
     network: Network
@@ -58,6 +62,7 @@ class Plan:
     conj: frozenset[int] = frozenset()
     order: str = "K"
     constants: frozenset[int] = frozenset()
+    sliced: tuple[int, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -71,41 +76,56 @@ class Plan:
 
     @cached_property
     def totals(self) -> Cost:
-        return total_cost(self.network, self.tree)
+        return total_cost(self.network, self.tree, self.sliced)
 
     @property
     def cost(self) -> int:
-        """Scalar multiplications, over the steps the product of the sizes of all labels in the step."""
+        """Scalar multiplications, over the steps the product of the sizes of all labels in the step.
+
+        All slices count; steps that are the same in every slice are done, and count, once.
+        """
         return self.totals.cost
 
     @property
     def flops(self) -> int:
-        """opt_einsum's count, 2 * cost for a step that sums a label, else cost."""
+        """opt_einsum's count, 2 * cost for a step that sums a label, else cost; and adding up slices."""
         return self.totals.flops
 
     @property
     def largest_intermediate(self) -> int:
-        """Elements of the largest result of a step."""
+        """Elements of the largest result of a step, in one slice."""
         return self.totals.largest_intermediate
 
     @property
     def n_slices(self) -> int:
-        """In how many slices the contraction runs; labels are not sliced yet, so always 1."""
-        return 1
+        """In how many slices the contraction runs: the product of the sizes of the sliced labels."""
+        return math.prod(self.network.extents[label] for label in self.sliced)
 
     @cached_property
     def program(self) -> Program:
-        """The program of this plan after all passes."""
+        """The program of this plan, or of one slice of it, after all passes."""
         return optimise(self.lowered)
 
     @property
     def lowered(self) -> Program:
         """The program as lowered, before any pass."""
-        return lower(self.network, self.tree, self.dtypes, self.dtype, self.conj)
+        return lower(self.network, self.tree, self.dtypes, self.dtype, self.conj, self.sliced)
+
+    @property
+    def assembly(self) -> Assembly:
+        """How the result is put together from slices."""
+        net = self.network
+        shape = tuple(net.extents[label] for label in net.output_axes)
+        number = {label: k for k, label in enumerate(self.sliced)}
+        return Assembly(
+            ArraySpec(self.dtype, shape), tuple(number.get(label) for label in net.output_axes)
+        )
 
     @cached_property
     def peak_bytes(self) -> int:
         """Operands, intermediates, scratch and result at the worst moment, in bytes."""
+        if self.sliced:
+            return sliced_bytes(self.program, self.assembly, cpu()).peak_bytes
         peak = schedule(self.program, cpu()).peak_bytes
         output = self.program.slots[self.program.outputs[0]].nbytes
         return peak if self.order == "K" else peak + output  # the copy into the order asked for
@@ -136,6 +156,7 @@ class Plan:
                 "conj": sorted(self.conj),
                 "order": self.order,
                 "constants": sorted(self.constants),
+                "sliced": self.sliced,
             }
         )
 
@@ -150,7 +171,11 @@ class Plan:
 
     def __str__(self) -> str:
         proof = f" ({self.proof})" if self.proof not in (None, self.planner) else ""
-        notes = [("Conjugated operands", sorted(self.conj)), ("Constants", sorted(self.constants))]
+        notes = [
+            ("Conjugated operands", ", ".join(map(str, sorted(self.conj)))),
+            ("Constants", ", ".join(map(str, sorted(self.constants)))),
+            *self._slices_in_words(),
+        ]
         return show.table(
             self.network,
             self.tree,
@@ -159,8 +184,21 @@ class Plan:
             peak_bytes=self.peak_bytes,
             itemsize=self.dtype.itemsize,
             planner=self.planner + proof,
-            notes=[(name, ", ".join(map(str, values))) for name, values in notes if values],
+            notes=[(name, text) for name, text in notes if text],
+            sliced=self.sliced,
         )
+
+    def _slices_in_words(self) -> list[tuple[str, str]]:
+        if not self.sliced:
+            return []
+        names = ", ".join(map(self.network.name, self.sliced))
+        whole = max(1, total_cost(self.network, self.tree).cost)
+        extra = self.cost // whole
+        times = format_count(extra) if extra > 1000 else f"{self.cost / whole:.3g}"
+        return [
+            ("Sliced labels", f"{names} ({format_count(self.n_slices)} slices)"),
+            ("Cost of slicing", f"{times} times the multiplications"),
+        ]
 
     def __repr__(self) -> str:
         return (
@@ -206,7 +244,19 @@ def _from_document(data: dict[str, Any]) -> Plan:
         conj=frozenset(_ints(data["conj"])),
         order=data["order"],
         constants=frozenset(_ints(data["constants"])),
+        sliced=_sliced(data, network),
     )
+
+
+def _sliced(data: dict[str, Any], network: Network) -> tuple[int, ...]:
+    """Different labels of size 2 or more, each of some tensor."""
+    sliced = _ints(data["sliced"]) if data["version"] > 1 else ()
+    carried = frozenset().union(*network.carried)
+    if len(set(sliced)) != len(sliced) or not carried.issuperset(sliced):
+        raise ValueError(f"sliced, got {data['sliced']!r:.40}")
+    if min((network.extents[label] for label in sliced), default=2) < 2:
+        raise ValueError(f"sliced, got {data['sliced']!r:.40}")
+    return sliced
 
 
 def _check_values(data: dict[str, Any], n: int) -> None:

@@ -27,13 +27,15 @@ def table(
     itemsize: int,
     planner: str,
     notes: Sequence[tuple[str, str]] = (),
+    sliced: Sequence[int] = (),
 ) -> str:
-    """The header and one row a step."""
+    """The header and one row a step; with labels sliced, the steps of one slice."""
     symbols = _symbols(network)
     naive = size_of(frozenset().union(*network.carried), network.extents)
     summed = any(labels - network.open for labels in network.carried)
     naive_flops = step_flops(naive, len(network.terms), summed)
-    scaling = max((len(step.union) for step in walk(network, tree)), default=0)
+    inner = network.slice(sliced) if sliced else network
+    scaling = max((len(step.union) for step in walk(inner, tree)), default=0)
     speedup = count(naive_flops // totals.flops) if totals.flops and naive_flops else "1"
     rows = [
         ("Complete contraction", _cut(_equation(network, symbols), 60)),
@@ -50,7 +52,7 @@ def table(
     lines = [f"{name:>22}:  {value}" for name, value in rows]
     rule = "-" * 100
     head = f"{'scaling':>7}  {'engine':<13}{'current':>{WIDTH}}  {'bytes':>10}  remaining"
-    steps = _steps(network, tree, _engines(lowered, tree), itemsize, symbols)
+    steps = _steps(inner, tree, _engines(lowered, tree), itemsize, symbols)
     return "\n".join([*lines, rule, head, rule, *steps])
 
 

@@ -240,6 +240,8 @@ class CpuBackend:
             return np.add(target, scaled, out=target)
         else:
             total = scaled + (target if beta == 1 else _scaled(target, beta))
+            if scaled.dtype.kind == "O":
+                total = np.asarray(total, object)
         if total.dtype.kind == "c" and target.dtype.kind not in "cO":
             total = total.real
         with np.errstate(all="ignore"):
@@ -338,6 +340,8 @@ def _same_place(x: Any, y: Any) -> bool:
 
 def _scaled(x: Any, factor: Any) -> Any:
     """x * factor in x's dtype; in a wider one where the factor is another kind of number."""
+    if x.dtype.kind == "O":  # without axes, NumPy gives the element itself
+        return np.asarray(x * factor, object)
     rank = "biufc".find
     kind = np.asarray(factor).dtype.kind
     if x.dtype.kind in "biufc" and rank(kind) > max(rank(x.dtype.kind), 2 if kind == "i" else 0):

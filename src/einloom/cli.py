@@ -121,6 +121,7 @@ def show_plan(options: argparse.Namespace) -> int:
         "flops": found.flops,
         "largest_intermediate": found.largest_intermediate,
         "peak_bytes": found.peak_bytes,
+        "n_slices": found.n_slices,
         "planner": found.planner,
         "proof": found.proof,
     }
@@ -176,6 +177,7 @@ def run(options: argparse.Namespace) -> int:
         "flops": found.flops,
         "largest_intermediate": found.largest_intermediate,
         "peak_bytes": found.peak_bytes,
+        "n_slices": found.n_slices,
         "plan_seconds": plan_seconds,
         "seconds": seconds,
         "shape": list(np.shape(result)),

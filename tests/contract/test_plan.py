@@ -31,7 +31,7 @@ def small_plan(**keywords: Any) -> Plan:
 
 
 def golden_plan() -> Plan:
-    """A plan with something in every field, which tests/contract/golden/plan_v1.json holds."""
+    """A plan with something in every field, which tests/contract/golden/plan_v2.json holds."""
     network = Network(
         [["i", ("bond", 1), -3], [("bond", 1), "β"], ["β", "β", -3]],
         ["β", "i", "β"],
@@ -50,6 +50,7 @@ def golden_plan() -> Plan:
         conj=frozenset({1}),
         order="F",
         constants=frozenset({0, 2}),
+        sliced=(3, 0),
     )
 
 
@@ -92,6 +93,7 @@ def test_by_hand() -> None:
     assert plan.dtype == np.dtype("float64")
     assert (plan.objective, plan.planner, plan.seed, plan.proof) == ("time", "path given", 0, None)
     assert (plan.conj, plan.order, plan.constants) == (frozenset(), "K", frozenset())
+    assert plan.sliced == ()
     operands = 8 * (64 * 32 + 32 * 64 + 64 * 16)
     alive = operands + 8 * (64 * 64 + 64 * 16)  # in the second step
     packed = 8 * (64 * 64 + 64 * 16)  # its operands once more, should BLAS not read them in place
@@ -307,12 +309,18 @@ def test_labels_that_json_can_hold_are_kept(label: Any) -> None:
 
 
 def test_the_golden_file_is_read() -> None:
-    """What version 1 wrote stays readable; a change of the format needs a new version and file."""
-    text = (GOLDEN / "plan_v1.json").read_text(encoding="utf-8")
+    """What this version writes; a change of the format needs a new version and file."""
+    text = (GOLDEN / "plan_v2.json").read_text(encoding="utf-8")
     assert Plan.from_json(text) == golden_plan()
     ours, theirs = json.loads(golden_plan().to_json()), json.loads(text)
     theirs["einloom"] = ours["einloom"]  # whoever wrote it
     assert ours == theirs
+
+
+def test_older_golden_files_are_read() -> None:
+    """Version 1 had no sliced labels."""
+    text = (GOLDEN / "plan_v1.json").read_text(encoding="utf-8")
+    assert Plan.from_json(text) == replace(golden_plan(), sliced=())
 
 
 def test_unknown_keys_are_left_alone() -> None:
@@ -320,7 +328,7 @@ def test_unknown_keys_are_left_alone() -> None:
     assert Plan.from_json(json.dumps(document)) == small_plan()
 
 
-@pytest.mark.parametrize("version", [2, 3, 10**6])
+@pytest.mark.parametrize("version", [3, 4, 10**6])
 def test_a_newer_version_is_refused(version: int) -> None:
     document = json.loads(small_plan().to_json()) | {"version": version}
     with pytest.raises(FileFormatError, match=rf"version {version}.*newer.*upgrade"):

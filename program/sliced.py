@@ -1,0 +1,227 @@
+"""A program with static indices, run for all their values: a contraction in slices.
+
+The program is split in two. What depends on no static index runs once, and its results are kept; the
+rest runs for every slice, in a fixed order, so that the bits are the same in every run. What a run
+gives is assigned to its part of the result, or added to it where an index is no axis of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from .._base.progress import Progress
+from ..backend.protocol import Backend
+from ..backend.spec import ArraySpec
+from .executable import Executable
+from .ir import Program
+from .schedule import schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """The whole result: its axis k is the static index at[k], or whole in every slice if that is None."""
+
+    spec: ArraySpec
+    at: tuple[int | None, ...]
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether an index is two axes, so that no slice reaches what is off their diagonal."""
+        used = [number for number in self.at if number is not None]
+        return len(set(used)) < len(used)
+
+    def summed(self, program: Program) -> tuple[int, ...]:
+        """The static indices that are no axis of the result."""
+        return tuple(k for k in range(len(program.indices)) if k not in self.at)
+
+    def accumulates_apart(self, program: Program) -> bool:
+        """Whether slices are added up in another dtype than the result's: half precisions are."""
+        return (
+            bool(self.summed(program))
+            and program.slots[program.outputs[0]].dtype != self.spec.dtype
+        )
+
+
+def split(program: Program) -> tuple[Program, Program]:
+    """(what depends on no static index, the rest); the outputs of the first are inputs of the second.
+
+    Slots keep their numbers. The second takes first the inputs of `program` that it reads.
+    """
+    depends: set[int] = set()
+    for ins in program.instructions:
+        if ins.indices or depends.intersection(ins.inputs):
+            depends.update(ins.outputs)
+    once = tuple(ins for ins in program.instructions if not depends.issuperset(ins.outputs))
+    each = tuple(ins for ins in program.instructions if depends.issuperset(ins.outputs))
+    made = {slot for ins in once for slot in ins.outputs}
+    read = dict.fromkeys([slot for ins in each for slot in ins.inputs] + [*program.outputs])
+    kept = tuple(slot for slot in read if slot in made)
+    needed = {slot for ins in once for slot in ins.inputs}
+    return (
+        Program(program.slots, once, tuple(x for x in program.inputs if x in needed), kept),
+        Program(
+            program.slots,
+            each,
+            (*(x for x in program.inputs if x in read), *kept),
+            program.outputs,
+            program.indices,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SlicedBytes:
+    """What a run in slices needs: all of it, and without inputs and without scratch."""
+
+    peak_bytes: int
+    certain_bytes: int
+
+
+def sliced_bytes(program: Program, assembly: Assembly, backend: Backend) -> SlicedBytes:
+    """Inputs, and the larger of two: the part run once; its results, the result, and one slice."""
+    once, each = split(program)
+    held = assembly.spec.nbytes + _kept_bytes(once)
+    if assembly.accumulates_apart(program):
+        held += program.slots[program.outputs[0]].nbytes
+    before, during = schedule(once, backend), schedule(each, backend)
+    inputs = _input_bytes(program)
+    return SlicedBytes(
+        inputs
+        + max(
+            before.peak_bytes - _input_bytes(once),
+            held + during.peak_bytes - _input_bytes(each),
+        ),
+        max(before.certain_bytes, held + during.certain_bytes),
+    )
+
+
+def _input_bytes(program: Program) -> int:
+    return sum(program.slots[slot].nbytes for slot in program.inputs)
+
+
+def _kept_bytes(once: Program) -> int:
+    """Memory that the outputs hold: their own, and what they show or may show."""
+    made = {slot: ins for ins in once.instructions for slot in ins.outputs}
+    seen: set[int] = set()
+    total, stack = 0, [*once.outputs]
+    while stack:
+        slot = stack.pop()
+        if slot in seen or slot not in made:
+            continue
+        seen.add(slot)
+        if not made[slot].is_view:
+            total += once.slots[slot].nbytes
+        if made[slot].may_view:
+            stack.append(made[slot].inputs[0])
+    return total
+
+
+class SlicedExecutable:
+    """Runs `program` for all values of its static indices: `executable(*arrays, out=None, ...)`.
+
+    Holds no state of a call: safe from several threads.
+    """
+
+    is_view = False
+
+    def __init__(self, program: Program, assembly: Assembly, backend: Backend) -> None:
+        self.program, self.assembly, self.backend = program, assembly, backend
+        self.bytes = sliced_bytes(program, assembly, backend)
+        once, each = split(program)
+        self.once = Executable(once, backend) if once.instructions else None
+        self.each = Executable(each, backend)
+        position = {slot: k for k, slot in enumerate(program.inputs)}
+        self._once_takes = tuple(position[slot] for slot in once.inputs)
+        self._each_takes = tuple(position[slot] for slot in each.inputs if slot in position)
+        self._summed = assembly.summed(program)
+        self._open = tuple(k for k in range(len(program.indices)) if k in assembly.at)
+        self._apart = assembly.accumulates_apart(program)
+        sizes = [index.size for index in program.indices]
+        self.n_slices = 1
+        for size in sizes:
+            self.n_slices *= size
+
+    @property
+    def peak_bytes(self) -> int:
+        return self.bytes.peak_bytes
+
+    @property
+    def source(self) -> str:
+        """Both generated functions."""
+        each = f"# for each of {self.n_slices} slices\n{self.each.source}"
+        return each if self.once is None else f"# once\n{self.once.source}\n{each}"
+
+    def __call__(
+        self, *arrays: Any, out: Any = None, alpha: Any = 1, beta: Any = 0, order: Any = "C"
+    ) -> Any:
+        """alpha * result + beta * out, in `out` or in a new array of this memory order.
+
+        `out` must not overlap an input. Beyond `peak_bytes`, one part of the result is held where
+        beta is not 0 or `out` has another dtype.
+        """
+        given = out is not None
+        spec = self.assembly.spec
+        result = out if given else np.empty(spec.shape, spec.dtype, order)
+        if self.assembly.diagonal:
+            if beta == 0:
+                result[...] = 0
+            else:  # what no slice reaches is beta * out as well
+                nothing = np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
+                self.backend.assign(result, nothing, 1, beta)
+                beta = 1
+        operands = self._operands(arrays)
+        # slices are added up in the result itself, where nothing of what it held is wanted
+        in_place = beta == 0 and not self._apart and result.dtype == spec.dtype
+        held: Any = None
+        with Progress("slices", self.n_slices) as progress:
+            for index, ids in self._parts():
+                part = result[index]
+                if not in_place and held is None:
+                    held = np.empty(part.shape, self._contribution.dtype)
+                target = part if in_place else held
+                for number, indices in enumerate(ids):
+                    if number == 0:
+                        self.each(*operands, out=target, indices=indices)
+                    else:
+                        with np.errstate(all="ignore"):
+                            np.add(target, self.each.run(*operands, *indices), out=target)
+                    progress.advance()
+                if not in_place or alpha != 1:
+                    self.backend.assign(part, target, alpha, beta)
+        return result
+
+    def interpret(self, *arrays: Any, seconds: list[float] | None = None) -> Any:
+        """The first slice, one instruction at a time."""
+        first = (0,) * len(self.program.indices)
+        whole = Executable(self.program, self.backend)
+        return whole.interpret(*arrays, indices=first, seconds=seconds)
+
+    @property
+    def _contribution(self) -> ArraySpec:
+        return self.program.slots[self.program.outputs[0]].spec
+
+    def _operands(self, arrays: tuple[Any, ...]) -> list[Any]:
+        """What a slice takes: inputs, and the results of the part that runs once."""
+        operands = [arrays[k] for k in self._each_takes]
+        if self.once is not None:
+            kept = self.once.run(*(arrays[k] for k in self._once_takes))
+            operands += [kept] if len(self.once.program.outputs) == 1 else kept
+        return operands
+
+    def _parts(self) -> Iterator[tuple[tuple[Any, ...], Iterator[tuple[int, ...]]]]:
+        """For each part of the result where it stands, and the static indices of all its slices."""
+        sizes = [index.size for index in self.program.indices]
+        for outer in product(*(range(sizes[k]) for k in self._open)):
+            fixed = dict(zip(self._open, outer, strict=True))
+            place = (slice(None) if k is None else fixed[k] for k in self.assembly.at)
+            yield (*place, ...), self._slices(fixed, sizes)
+
+    def _slices(self, fixed: dict[int, int], sizes: list[int]) -> Iterator[tuple[int, ...]]:
+        for inner in product(*(range(sizes[k]) for k in self._summed)):
+            values = fixed | dict(zip(self._summed, inner, strict=True))
+            yield tuple(values[k] for k in range(len(sizes)))
