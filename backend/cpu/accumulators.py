@@ -12,12 +12,12 @@ DType = np.dtype[np.generic]
 
 
 def accumulator(op: str, dtype: DType) -> DType:
-    """The dtype in which a reduction accumulates."""
-    if op in ("reduce_max", "reduce_min"):
-        return compute_dtype(dtype)
-    if dtype.char in "fF":
-        return np.result_type(dtype, np.float64)
-    return compute_dtype(dtype)
+    """The dtype in which a reduction accumulates: sums and products of half and single precision in
+    double precision, extremes of half precision in single, everything else in its own dtype."""
+    wide = compute_dtype(dtype)
+    if op in ("reduce_max", "reduce_min") or wide.char not in "fF":
+        return wide
+    return np.result_type(wide, np.float64)
 
 
 UFUNCS: dict[tuple[str, str], Any] = {

@@ -120,9 +120,14 @@ def _look_before_sleep() -> None:
     from .kernels.wait import watch
     from .threads import spin_with
 
-    dispatcher = _dispatcher(watch.function)
-    dispatcher(np.zeros(1, np.int64), 0, 1, 0)
-    spin_with(dispatcher)
+    try:
+        with _LOCK:
+            dispatcher = watch._dispatcher = _dispatcher(watch.function)
+        dispatcher(np.zeros(1, np.int64), 0, 1, 0)
+    except Exception as error:  # the kernel that was asked for is none the worse for it
+        log.warning("threads that wait go to sleep at once: %s", error)
+    else:
+        spin_with(dispatcher)
 
 
 @cache

@@ -1,8 +1,7 @@
 """Reductions over any subset of axes, accumulated wider than the operands' dtype.
 
-Accumulators: float64 for float32, complex128 for complex64, else the dtype itself; for half precisions
-float64 in compiled kernels, float32 in NumPy. Small work goes to NumPy; large work to a generated kernel
-(see `reduction`), which reads every element once, wherever the axes lie.
+`accumulators` says in which dtype. Small work goes to NumPy; large work to a generated kernel (see
+`reduction`), which reads every element once, wherever the axes lie.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from .buffers import empty
 from .elementwise import BLOCK, blocks_within
 from .reduction import LANES, PARTIAL, Reduction
 from .source import Body, body_of
+from .strided import element_strides
 from .threads import parallel_for
 
 
@@ -43,13 +43,15 @@ def bind_reduce(op: str) -> Callable[..., Kernel]:
         def run(x: Any, out: Any = None) -> Any:
             if out is None:
                 out = empty(output.shape, output.dtype)
-            if compiled is not None and x.size >= max(1, get_options().small):
+            is_large = x.size >= max(1, get_options().small)
+            # between elements, or at odd addresses: NumPy, which copies a buffer's worth at a time
+            if compiled is not None and is_large and element_strides(x) is not None:
                 compiled(x, out)
                 if initial is not None:
                     ufunc(out, np.asarray(initial).astype(out.dtype), out=out)
                 return out
             with np.errstate(all="ignore"):
-                total = _reduced(ufunc, x, axes, wide, is_mean=op == "reduce_mean")
+                total = _reduced(ufunc, x, axes, wide)
                 if initial is not None:
                     total = ufunc(total, np.asarray(initial).astype(wide))
                 if op == "reduce_mean":
@@ -81,12 +83,10 @@ def _compiled(
 
 
 def _compiled_half(op: str, axes: Axes, x: ArraySpec) -> Callable[[Any, Any], None]:
-    """Half precisions as 16 bits that are widened in registers, and reduced as float32 is."""
-    wide = np.dtype(np.float32)
+    """Half precisions as 16 bits that are widened in registers; the result is rounded once."""
     body = Body((np.dtype(np.uint16),), (f"v1 = widened_{x.dtype.name}(v0)",), ("v1",))
-    reduction = Reduction(
-        ElementwiseFusionPlan((ArraySpec(wide, x.shape),), (), (0,), op, axes), body
-    )
+    reduction = Reduction(ElementwiseFusionPlan((x,), (), (0,), op, axes), body)
+    (wide,) = reduction.accumulators
 
     def run(x: Any, out: Any) -> None:
         result = empty(out.shape, wide)
@@ -136,12 +136,8 @@ def _parts(x: Any) -> Any:
     return np.lib.stride_tricks.as_strided(real, (*x.shape, 2), (*x.strides, real.itemsize))
 
 
-def _reduced(ufunc: Any, x: Any, axes: Axes, wide: DType, is_mean: bool) -> Any:
-    """The reduction in the accumulator's dtype, by NumPy; its sum of float32 is pairwise already
-    where the last axis is reduced, so that nothing need be widened there, but for a mean, whose sum
-    may be beyond float32."""
-    if ufunc is np.add and not is_mean and x.dtype.char in "fF" and x.ndim - 1 in axes:
-        wide = x.dtype
+def _reduced(ufunc: Any, x: Any, axes: Axes, wide: DType) -> Any:
+    """The reduction in the accumulator's dtype, by NumPy."""
     keywords: dict[str, Any] = {}
     if ufunc.identity is None and 0 in x.shape:
         keywords["initial"] = _least(ufunc, wide)

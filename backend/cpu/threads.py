@@ -1,8 +1,9 @@
 """One pool of threads for our parallel kernels: safe from several callers and after fork.
 
 `parallel_for(run, n)` cuts range(n) into one piece a thread; the caller works on the first. The pool
-has no barrier: a job carries its own count of open pieces, so callers never wait for each other's
-work, and a caller that is interrupted leaves the pool usable. A loop inside a piece runs on the
+has no barrier: a job carries its own pieces and counts, so callers never wait for each other's work; a
+caller that is done with its piece takes others that nobody has begun; one that is interrupted waits for
+those that somebody has. A loop inside a piece runs on the
 thread of that piece. Pieces depend on n and the number of threads alone, never on timing.
 
 To wake a thread that sleeps takes the system tens of microseconds. So whoever waits, for a piece or for
@@ -16,7 +17,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -28,40 +31,74 @@ from ..._base.options import num_threads
 Run = Callable[[int, int], None]
 Watch = Callable[[Any, int, int, int], bool]  # kernels.wait.watch
 LOOKS = 100  # of about half a microsecond: then it is cheaper to sleep
+PATIENCE = 0.05  # seconds after which a caller that waits looks for itself
 AFTER = 3  # looks in which a caller that has put pieces into the queue comes to its own piece
 MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for each other, and stay for ever
 
 
 class _Job:
-    """One parallel loop: counts pieces not yet done and keeps the first error."""
+    """One parallel loop: pieces not yet begun, how many the pool's threads are at, the first error.
 
-    __slots__ = ("bell", "done", "error", "lock", "open", "run")
+    The caller may be interrupted between any two steps, the pool's threads never are: so all that must
+    not be lost is counted by them. `pieces` is shared by single operations of a deque, which are atomic.
+    """
 
-    def __init__(self, run: Run, pieces: int) -> None:
-        self.run, self.open = run, pieces
-        self.bell = np.zeros(1, np.int64)
+    __slots__ = ("bell", "done", "error", "lock", "pieces", "run", "running")
+
+    def __init__(self, run: Run, bounds: list[int]) -> None:
+        self.run, self.running = run, 0
+        self.pieces = deque(pairwise(bounds))
         self.error: BaseException | None = None
+        self.bell = np.zeros(1, np.int64)  # another number whenever the pool has left the job
         self.lock, self.done = threading.Lock(), threading.Lock()
-        self.done.acquire()  # held until the last piece is done: a bare lock wakes faster than an Event
+        self.done.acquire()  # held until the pool has left: a bare lock wakes faster than an Event
 
-    def work(self, start: int, stop: int) -> None:
+    def serve(self) -> None:
+        """Take the last piece that is left, in a thread of the pool."""
+        with self.lock:
+            self.running += 1  # before it is taken: whoever finds none left must see this
+        with suppress(IndexError):  # others were faster, or the caller was interrupted
+            self.attempt(*self.pieces.pop())
+        with self.lock:
+            self.running -= 1
+            if self.running == 0:
+                with suppress(RuntimeError):  # nobody has waited since the last time
+                    self.done.release()
+                self.bell[0] += 1
+
+    def help(self) -> None:
+        """Take pieces from the first on until none is left, in the caller."""
+        while True:
+            try:
+                start, stop = self.pieces.popleft()
+            except IndexError:
+                return
+            self.attempt(start, stop)
+
+    def attempt(self, start: int, stop: int) -> None:
         try:
             self.run(start, stop)
         except BaseException as error:
             self.error = self.error or error
-        with self.lock:
-            self.open -= 1
-            if self.open == 0:
-                self.done.release()
-                self.bell[0] = 1
+            if not isinstance(error, Exception):  # an interrupt: no other piece begins
+                self.pieces.clear()
+
+    def wait(self) -> None:
+        """Until no thread of the pool is at a piece, and none is left. A wake-up may be lost when the
+        caller is interrupted: it looks again after a while."""
+        rung = self.bell[0]
+        if self.running and _watch is not None:
+            _watch(self.bell, rung, LOOKS, 0)
+        while self.running:
+            self.done.acquire(timeout=PATIENCE)
 
 
 class _Pool:
-    """Daemon threads that take pieces from one queue; it grows to what was ever asked for."""
+    """Daemon threads that take jobs from one queue; it grows to what was ever asked for."""
 
     def __init__(self) -> None:
-        self.queue: SimpleQueue[tuple[_Job, int, int]] = SimpleQueue()
-        self.bell = np.zeros(1, np.int64)  # another number whenever pieces were put into the queue
+        self.queue: SimpleQueue[_Job] = SimpleQueue()
+        self.bell = np.zeros(1, np.int64)  # another number whenever jobs were put into the queue
         self.threads: list[threading.Thread] = []
         self.lock = threading.Lock()
 
@@ -77,18 +114,25 @@ class _Pool:
                 thread.start()
                 self.threads.append(thread)
 
+    def call(self, job: _Job, workers: int) -> None:
+        """Ask so many threads for help; being asked in vain does no harm."""
+        self.grow(workers)
+        for _ in range(workers):
+            self.queue.put(job)
+        self.bell[0] += 1  # two callers may write the same number: it is another one all the same
 
-def _serve(queue: SimpleQueue[tuple[_Job, int, int]], bell: Any) -> None:
+
+def _serve(queue: SimpleQueue[_Job], bell: Any) -> None:
     _here.serves = True
     while True:
         rung = bell[0]
         try:
-            job, start, stop = queue.get_nowait()
+            job = queue.get_nowait()
         except Empty:
             if _watch is not None and _watch(bell, rung, LOOKS, AFTER):
                 continue
-            job, start, stop = queue.get()
-        job.work(start, stop)
+            job = queue.get()
+        job.serve()
         del job  # else the last job's arrays live as long as the thread waits
 
 
@@ -109,25 +153,26 @@ def parallel_for(run: Run, n: int, threads: int | None = None) -> None:
         for start, stop in pairwise(bounds):
             run(start, stop)
         return
-    pool, job = _pool, _Job(run, pieces)
-    pool.grow(pieces - 1)
-    for piece in range(1, pieces):
-        pool.queue.put((job, bounds[piece], bounds[piece + 1]))
-    pool.bell[0] += 1  # two callers may write the same number: it is another one all the same
-    job.work(bounds[0], bounds[1])
+    job = _Job(run, bounds)
     interrupted: BaseException | None = None
     while True:
         try:
-            if _watch is not None and job.open:
-                _watch(job.bell, 0, LOOKS, 0)
-            job.done.acquire()
+            if interrupted is None:
+                _pool.call(job, pieces - 1)
+                job.help()
+            else:
+                job.pieces.clear()  # none begins any more
+            job.wait()
             break
         except BaseException as error:  # the others must not write once the caller has gone on
             interrupted = error
-    if interrupted is not None:
-        raise interrupted
-    if job.error is not None:
-        raise job.error
+    # without the job, whose error holds this frame: else they would keep arrays alive together
+    failed, job.error = interrupted or job.error, None
+    if failed is not None:
+        try:
+            raise failed
+        finally:
+            del failed, interrupted
 
 
 def spin_with(watch: Watch) -> None:

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -224,8 +225,10 @@ def test_interrupt_in_a_piece() -> None:
 def test_interrupt_while_waiting() -> None:
     """Ctrl-C while the caller waits for others: they finish first, since they write to its arrays."""
     caller, finished = threading.main_thread().ident, []
+    begun = threading.Barrier(3, timeout=PATIENCE)  # each has one of the pieces
 
     def run(start: int, stop: int) -> None:
+        begun.wait()
         if start == 1:
             time.sleep(0.05)  # the caller is waiting by now, or soon
             signal.pthread_kill(caller, signal.SIGINT)
@@ -238,6 +241,82 @@ def test_interrupt_while_waiting() -> None:
         parallel_for(run, 3, 3)
     assert sorted(finished) == [1, 2]
     assert covered(50, 3) == [1] * 50
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+def test_interrupts_at_any_moment() -> None:
+    """The caller goes on in the end; by then no thread of the pool is at a piece, and none begins."""
+    main = threading.main_thread()
+    at_work: list[int] = []
+    begun: list[int] = []
+
+    def run(start: int, stop: int) -> None:
+        if threading.current_thread() is not main:
+            begun.append(start)
+            at_work.append(start)
+            time.sleep(0.001)
+            at_work.remove(start)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    random = np.random.default_rng(0)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(400):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(5e-6, 150e-6))
+                parallel_for(run, 3, 3)
+                while True:  # until the timer has rung
+                    time.sleep(0.001)
+            except KeyboardInterrupt:
+                count = len(begun)
+                assert not at_work
+            time.sleep(0.0005)
+            assert len(begun) == count
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals to threads")
+def test_interrupt_as_the_last_piece_ends() -> None:
+    """The signal arrives just when the caller is woken, or just before it waits."""
+    caller = threading.main_thread().ident
+
+    def run(start: int, stop: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            signal.pthread_kill(caller, signal.SIGINT)
+
+    for _ in range(300):
+        with suppress(KeyboardInterrupt):
+            parallel_for(run, 2, 2)
+            time.sleep(0)
+        with suppress(KeyboardInterrupt):  # one that arrived late
+            time.sleep(1e-4)
+
+
+def test_errors_keep_nothing_alive() -> None:
+    """What a piece that failed worked on is freed with its error, without a collection of cycles."""
+
+    class Owner:
+        def run(self, start: int, stop: int) -> None:
+            raise ZeroDivisionError
+
+    owner = Owner()
+    gone = weakref.ref(owner)
+    gc.disable()
+    try:
+        with pytest.raises(ZeroDivisionError):
+            parallel_for(owner.run, 4, 4)
+        del owner
+        for _ in range(100):
+            if gone() is None:
+                break
+            time.sleep(0.01)  # the pool's threads let go of the job
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
