@@ -93,7 +93,9 @@ WITHOUT: dict[str, frozenset[str]] = {  # dtypes that a row allows, but no kerne
     "erf": frozenset(("longdouble",)),
 }  # fmt: skip
 MOST_BYTES = int(np.iinfo(np.intp).max)  # what offsets can address
-MOST_WORK = 10**5  # candidates in the search for an element that two arrays share; well below 0.1 s
+MOST_WORK: Any = (
+    10**5
+)  # candidates in the search for an element that two arrays share; well below 0.1 s
 TOO_HARD = getattr(np, "exceptions", np).TooHardError
 MOVES = frozenset(
     ("identity", "select", "conj", "shape_of", "dynamic_truncate", "pad_to_match")

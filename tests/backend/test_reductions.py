@@ -15,6 +15,7 @@ from tests.tolerance import assert_close, eps
 from einloom._base.options import options
 from einloom.backend.catalogue import infer
 from einloom.backend.cpu import cpu, threads
+from einloom.backend.cpu.strided import MOST_AXES
 from einloom.backend.fusion import reduction_attrs
 from einloom.backend.spec import ArraySpec, dtype_from_name
 
