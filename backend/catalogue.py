@@ -348,7 +348,8 @@ _op("triu", "x", "k", ANY, "same", rules.triangle,
 _op("convert", "x", "dtype", ANY, "attribute", rules.same,
     "out = x in a dtype that NumPy's promotion takes it to", "tf Convert")
 _op("cast", "x", "dtype", ANY - {"other"}, "attribute", rules.same,
-    "out = x in any dtype: floats saturate to integers, NaN to 0; integers wrap; complex keeps its real part",
+    "out = x in any dtype: floats and objects saturate to integers, NaN to 0; integers wrap; "
+    "complex keeps its real part",
     "nx cast, onnx Cast")
 _op("copy", "x", "", ANY, "same", rules.same,
     "out = x in fresh, row-major memory", "nx copy")
