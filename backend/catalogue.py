@@ -37,6 +37,7 @@ from .dtypes import (
     Result,
     check_convert,
     check_number,
+    check_target,
     class_of,
     result_dtype,
 )
@@ -83,7 +84,7 @@ def row_of(op: str) -> OpRow:
     """The catalogue row of `op`."""
     try:
         return CATALOGUE[op]
-    except KeyError:
+    except (KeyError, TypeError):  # or op cannot be hashed
         raise ProgramError(f"unknown op {op!r}; the catalogue has {', '.join(CATALOGUE)}") from None
 
 
@@ -100,9 +101,10 @@ def infer(op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> tuple[ArraySp
     row = row_of(op)
     if len(inputs) != len(row.operands) and not (row.is_variadic and len(inputs) >= 1):
         raise ProgramError(f"{op} takes operands ({', '.join(row.operands)}), got {len(inputs)}")
+    rules.check_attrs(op, attrs)
     if set(attrs) != set(row.attributes):
         raise ProgramError(
-            f"{op} takes attributes ({', '.join(row.attributes)}), got ({', '.join(attrs)})"
+            f"{op} takes attributes ({', '.join(row.attributes)}), got ({', '.join(map(str, attrs))})"
         )
     try:
         data = _data_dtype(row, inputs)
@@ -151,6 +153,8 @@ def _told(spec: ArraySpec) -> str:
 def _checked_result(op: str, result: Result, data: DType | None, attrs: Attrs) -> DType:
     if result == "attribute":
         dtype = dtype_from_name(attrs["dtype"])
+        if op in ("convert", "cast") and data is not None:
+            check_target(op, data, dtype)
         if op == "convert" and data is not None:
             check_convert(data, dtype)
     else:
@@ -343,8 +347,9 @@ _op("triu", "x", "k", ANY, "same", rules.triangle,
     "x on and above diagonal k of the last two axes, zero below", "tf Triu")
 _op("convert", "x", "dtype", ANY, "attribute", rules.same,
     "out = x in a dtype that NumPy's promotion takes it to", "tf Convert")
-_op("cast", "x", "dtype", ANY, "attribute", rules.same,
-    "out = x in any dtype: floats saturate to integers, NaN to 0; integers wrap; complex keeps its real part",
+_op("cast", "x", "dtype", ANY - {"other"}, "attribute", rules.same,
+    "out = x in any dtype: floats and objects saturate to integers, NaN to 0; integers wrap; "
+    "complex keeps its real part",
     "nx cast, onnx Cast")
 _op("copy", "x", "", ANY, "same", rules.same,
     "out = x in fresh, row-major memory", "nx copy")

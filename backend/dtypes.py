@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._base.errors import ProgramError
+from .._base.errors import DTypeError, ProgramError
 from .spec import dtype_from_name, dtype_name, is_lowprec
 
 DType = np.dtype[np.generic]
@@ -105,6 +105,13 @@ def check_convert(source: DType, target: DType) -> None:
             f"convert: NumPy's promotion does not take {source} to {target}; use cast, which may "
             f"round, saturate or drop an imaginary part"
         )
+
+
+def check_target(op: str, source: DType, target: DType) -> None:
+    """Numbers become numbers: no strings, dates, records or blocks."""
+    if class_of(target) == "other" and target != source:
+        known = ", ".join(name for names in NAMES.values() for name in names)
+        raise DTypeError(f"{op}: dtype {dtype_name(target)} is none of {known}")
 
 
 def integer_range(dtype: DType) -> tuple[int, int] | None:

@@ -33,16 +33,29 @@ def freeze(value: Any) -> Any:
 # ---- checks that rules share ------------------------------------------------------------------
 
 
+def check_attrs(op: str, attrs: object) -> None:
+    if not isinstance(attrs, dict):
+        raise ProgramError(f"{op} takes its attributes as a dict, got {attrs!r}")
+
+
 def check_axes(op: str, name: str, axes: Axes, ndim: int) -> None:
-    """Axes are in range, counted from the front, and distinct."""
+    """A tuple of axes in range, counted from the front, and distinct."""
+    check_tuple(op, name, axes)
     if any(type(axis) is not int or not 0 <= axis < ndim for axis in axes):
         raise ProgramError(f"{op}: {name}={axes} is out of range for {ndim} axes")
     if len(set(axes)) != len(axes):
         raise ProgramError(f"{op}: {name}={axes} names an axis twice")
 
 
+def check_tuple(op: str, name: str, values: object) -> None:
+    """Not a set, a range or a dict, which have no order or are no data of a program."""
+    if type(values) is not tuple:
+        raise ProgramError(f"{op}: {name}={values!r} must be a tuple of integers")
+
+
 def check_integers(op: str, name: str, values: Any, count: int, least: int | None = 0) -> None:
-    """`count` Python integers or sizes known later, each >= least."""
+    """A tuple of `count` Python integers or sizes known later, each >= least."""
+    check_tuple(op, name, values)
     if len(values) != count or any(type(n) is not int and type(n) is not DimExpr for n in values):
         raise ProgramError(f"{op}: {name}={values} must be {count} integers")
     if least is not None and any(exceeds(least, n) for n in values):
@@ -442,8 +455,10 @@ def matmul(attrs: Attrs, shapes: Shapes) -> Shape:
 
 def sum_product(attrs: Attrs, shapes: Shapes) -> Shape:
     terms, output = attrs["terms"], attrs["output"]
-    if len(terms) != len(shapes):
-        raise ProgramError("sum_product: give one term for each operand")
+    if type(terms) is not tuple or len(terms) != len(shapes):
+        raise ProgramError("sum_product: give one term for each operand, as a tuple")
+    for name, labels in [("terms", term) for term in terms] + [("output", output)]:
+        check_tuple("sum_product", name, labels)
     sizes: dict[int, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
         if len(term) != len(shape) or len(set(term)) != len(term):

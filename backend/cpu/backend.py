@@ -11,14 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from ..._base.errors import CallError, ConversionError, OptionError, ShapeError, Unsupported
+from ..._base.errors import (
+    CallError,
+    ConversionError,
+    MemoryLimitError,
+    OptionError,
+    ShapeError,
+    Unsupported,
+)
+from ..._base.numbers import format_bytes
 from ..._base.options import get_options, num_threads, options
 from ..catalogue import CATALOGUE, Attrs, OpRow, dot_dims, infer
 from ..door import as_ndarray
 from ..dtypes import NAMES
 from ..fusion import ElementwiseFusionPlan
 from ..protocol import BufferInfo, Kernel, View
-from ..rules import freeze
+from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Shape, compute_dtype, dtype_from_name, dtype_name
 from . import structure
 from .buffers import BUFFERS, empty
@@ -34,6 +42,7 @@ from .contraction import (
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
 from .fused import bind_fused
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
+from .strided import MOST_AXES
 from .sum_product import BLOCK as PRODUCT_BLOCK
 
 BINDERS: dict[str, structure.Binder] = {
@@ -83,7 +92,11 @@ WITHOUT: dict[str, frozenset[str]] = {  # dtypes that a row allows, but no kerne
     },
     "erf": frozenset(("longdouble",)),
 }  # fmt: skip
-MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+MOST_BYTES = int(np.iinfo(np.intp).max)  # what offsets can address
+MOST_WORK: Any = (
+    10**5
+)  # candidates in the search for an element that two arrays share; well below 0.1 s
+TOO_HARD = getattr(np, "exceptions", np).TooHardError
 MOVES = frozenset(
     ("identity", "select", "conj", "shape_of", "dynamic_truncate", "pad_to_match")
 )  # elementwise, but no arithmetic
@@ -206,14 +219,25 @@ class CpuBackend:
             if not isinstance(x, (np.ndarray, np.generic)):
                 raise ConversionError(f"{op}: operand {position} is {_no_array(x)}")
         arrays = tuple(as_ndarray(x, op, position) for position, x in enumerate(arrays))
+        check_attrs(op, attrs)
         attrs = {name: freeze(value) for name, value in attrs.items()}
         inputs = tuple(ArraySpec(x.dtype, x.shape) for x in arrays)
         outputs = infer(op, attrs, inputs)
+        for spec in outputs:
+            _check_addressable(op, spec)
         kernel = self.bind(op, attrs, inputs, outputs)
-        if out is None:
-            return kernel(*arrays)
-        _check_out(op, outputs, arrays, out)
-        return kernel(*arrays, out=out)
+        if out is not None:
+            _check_out(op, outputs, arrays, out)
+        try:
+            return kernel(*arrays) if out is None else kernel(*arrays, out=out)
+        except MemoryLimitError:
+            raise
+        except MemoryError as error:
+            size = format_bytes(sum(spec.nbytes for spec in outputs))
+            raise MemoryLimitError(
+                f"{op}: no memory for the result {', '.join(map(str, outputs))} of {size} or for "
+                f"what computes it ({error}); make it smaller, or work on parts of it"
+            ) from error
 
     def empty(self, spec: ArraySpec) -> Any:
         return empty(spec.shape, spec.dtype)
@@ -229,31 +253,22 @@ class CpuBackend:
             raise ShapeError(
                 f"assign: source has shape {source.shape}, target {target.shape}; broadcast it first"
             )
-        if beta != 0 and np.may_share_memory(target, source):
-            source = source.copy()
-        scaled = source if alpha == 1 else _scaled(source, alpha)
-        if beta == 0:
-            total = scaled
-        elif target.dtype == scaled.dtype and target.dtype.kind in "fc":
-            if beta != 1:
-                np.multiply(target, np.asarray(beta).astype(target.dtype), out=target)
-            return np.add(target, scaled, out=target)
-        else:
-            total = scaled + (target if beta == 1 else _scaled(target, beta))
-            if scaled.dtype.kind == "O":
-                total = np.asarray(total, object)
-        if total.dtype.kind == "c" and target.dtype.kind not in "cO":
-            total = total.real
         with np.errstate(all="ignore"):
-            np.copyto(target, total, casting="unsafe")
-        return target
+            return _assigned(target, source, alpha, beta)
 
     def view(self, array: Any) -> View:
+        if not isinstance(array, np.ndarray):
+            raise ConversionError(f"view: the argument is {_no_array(array)}")
         base = array
         while isinstance(base.base, np.ndarray):
             base = base.base
         start = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
         size = max(1, array.itemsize)
+        if any(n % size for n in (*array.strides, start)):
+            raise ConversionError(
+                f"view: strides {array.strides} from byte {start} on are no whole elements of {size} "
+                f"bytes, as those of a field of a record may be; pass a copy"
+            )
         return View(array.shape, tuple(n // size for n in array.strides), start // size)
 
     def placement(self, array: Any) -> str:
@@ -281,6 +296,16 @@ def _needs_temporaries(op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> 
     if op in ("convert", "cast"):
         return evaluate_cast(inputs[0].dtype, dtype_from_name(attrs["dtype"]))[1]
     return EVALUATE[op] not in ONE_STEP or any(compute_dtype(x.dtype) != x.dtype for x in inputs)
+
+
+def _check_addressable(op: str, spec: ArraySpec) -> None:
+    """As NumPy counts bytes: without the axes of size 0, which leave nothing to address."""
+    total = max(1, spec.dtype.itemsize) * math.prod(n for n in spec.shape if n)
+    if total > MOST_BYTES:
+        raise ShapeError(
+            f"{op}: the result {spec} of {format_bytes(total)} is more than an address can reach "
+            f"({format_bytes(MOST_BYTES)}); make it smaller"
+        )
 
 
 @cache
@@ -313,8 +338,7 @@ def _check_out(op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...],
         raise CallError(f"{op}(out=...): out is {got}, the result is {outputs[0]}")
     if not out.flags.writeable:
         raise CallError(f"{op}(out=...): out cannot be written to; pass a writeable array")
-    repeats = (stride == 0 and n > 1 for stride, n in zip(out.strides, out.shape, strict=True))
-    if out.size and any(repeats):
+    if _overlaps_itself(out):
         raise CallError(f"{op}(out=...): elements of out share memory; pass an array of its own")
     for position, x in enumerate(arrays):
         if not np.may_share_memory(out, x):
@@ -322,11 +346,31 @@ def _check_out(op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...],
         in_place = row.group == "elementwise" and x.dtype == out.dtype
         if in_place and _same_place(out, x):
             continue
-        if np.shares_memory(out, x):
+        try:
+            overlaps = "overlaps" if np.shares_memory(out, x, max_work=MOST_WORK) else ""
+        except TOO_HARD:  # whether strides of several axes meet is a hard problem of integers
+            overlaps = "lies such that it cannot be told whether it overlaps"
+        if overlaps:
             raise CallError(
-                f"{op}(out=...): out overlaps operand {position}; pass other memory, or a copy of "
+                f"{op}(out=...): out {overlaps} operand {position}; pass other memory, or a copy of "
                 f"the operand"
             )
+
+
+def _overlaps_itself(x: Any) -> bool:
+    """Whether an axis steps into the elements that the axes of smaller steps cover.
+
+    Of strides that interleave without meeting this is True too; no slice of an array has them.
+    """
+    if not x.size:
+        return False
+    steps = sorted((abs(n), size) for n, size in zip(x.strides, x.shape, strict=True) if size > 1)
+    covered = max(1, x.itemsize)
+    for step, size in steps:
+        if step < covered:
+            return True
+        covered += step * (size - 1)
+    return False
 
 
 def _no_array(x: Any) -> str:
@@ -336,6 +380,26 @@ def _no_array(x: Any) -> str:
 def _same_place(x: Any, y: Any) -> bool:
     where = (x.__array_interface__["data"][0], x.shape, x.strides)
     return bool(where == (y.__array_interface__["data"][0], y.shape, y.strides))
+
+
+def _assigned(target: Any, source: Any, alpha: Any, beta: Any) -> Any:
+    if beta != 0 and np.may_share_memory(target, source):
+        source = source.copy()
+    scaled = source if alpha == 1 else _scaled(source, alpha)
+    if beta == 0:
+        total = scaled
+    elif target.dtype == scaled.dtype and target.dtype.kind in "fc":
+        if beta != 1:
+            np.multiply(target, np.asarray(beta).astype(target.dtype), out=target)
+        return np.add(target, scaled, out=target)
+    else:
+        total = scaled + (target if beta == 1 else _scaled(target, beta))
+        if scaled.dtype.kind == "O":
+            total = np.asarray(total, object)
+    if total.dtype.kind == "c" and target.dtype.kind not in "cO":
+        total = total.real
+    np.copyto(target, total, casting="unsafe")
+    return target
 
 
 def _scaled(x: Any, factor: Any) -> Any:

@@ -212,8 +212,27 @@ def _sign(out: Any, x: Any) -> None:
     if x.dtype.kind != "c":
         np.sign(x, out=out)
         return
-    modulus = np.absolute(x)
-    np.divide(x, np.where(modulus == 0, np.ones((), modulus.dtype), modulus), out=out)
+    real, imag, modulus = x.real, x.imag, np.absolute(x)
+    if np.isinf(modulus).any():
+        real, imag, modulus = _shrunk(real, imag, np.isinf(modulus))
+    modulus = np.where(modulus == 0, np.ones((), modulus.dtype), modulus)
+    # part by part: complex division takes 1 / modulus first, which a subnormal one does not have
+    real, imag = real / modulus, imag / modulus
+    out.real, out.imag = real, imag
+
+
+def _shrunk(real: Any, imag: Any, beyond: Any) -> tuple[Any, Any, Any]:
+    """Parts in the same direction whose modulus is finite, and that modulus, where it is `beyond`.
+
+    One infinite part outweighs the other; two have no direction, hence NaN.
+    """
+    endless = np.isinf(real), np.isinf(imag)
+    either, both = endless[0] | endless[1], endless[0] & endless[1]
+    real, imag = (
+        np.where(either, np.copysign(unbounded, part), np.where(beyond, part / 4, part))
+        for part, unbounded in zip((real, imag), endless, strict=True)
+    )
+    return real, imag, np.where(both, np.nan, np.hypot(real, imag))
 
 
 def _clamp(out: Any, x: Any, low: Any, high: Any) -> None:

@@ -23,7 +23,7 @@ from .buffers import empty
 from .elementwise import BLOCK, blocks_within
 from .reduction import LANES, PARTIAL, Reduction
 from .source import Body, body_of
-from .strided import element_strides
+from .strided import MOST_AXES, element_strides
 from .threads import parallel_for
 
 
@@ -118,7 +118,7 @@ def _compiled_complex(
     def run(x: Any, out: Any) -> None:
         pace = [(abs(stride) or 1 << 62, -axis) for axis, stride in enumerate(x.strides)]
         fastest = -min(pace, default=(0, 0))[1]
-        if fastest != last_kept or x.ndim == 64:  # NumPy has no axis number 65
+        if fastest != last_kept or x.ndim == MOST_AXES:  # NumPy has none for the parts
             both((out.real, out.imag), (x,))
         elif out.flags.c_contiguous:
             behind((_parts(out),), (_parts(x),))

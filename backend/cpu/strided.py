@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+"""Of an array of this NumPy."""
+
 Axis = tuple[int, ...]
 """Size of an axis, then its stride in each array, in elements."""
 

@@ -64,7 +64,7 @@ def solving(**changes: Any) -> dict[str, Any]:
     return {"lower": True, "trans": "N", "unit_diagonal": False, "side": "left"} | changes
 
 
-Bad = tuple[str, dict[str, Any], tuple[ArraySpec, ...], str]
+Bad = tuple[str, Any, tuple[ArraySpec, ...], str]
 
 BAD: list[Bad] = [
     ("transpose", {"perm": (0, 0)}, (spec(2, 3),), "names an axis twice"),
@@ -72,9 +72,14 @@ BAD: list[Bad] = [
     ("transpose", {"perm": (0, 2)}, (spec(2, 3),), "out of range"),
     ("transpose", {"perm": (0, -1)}, (spec(2, 3),), "out of range"),
     ("transpose", {"perm": (0, True)}, (spec(2, 3),), "out of range"),
-    ("transpose", {"perm": "10"}, (spec(2, 3),), "out of range"),
-    ("transpose", {"perm": 1}, (spec(2, 3),), "malformed"),
-    ("transpose", {"perm": None}, (spec(),), "malformed"),
+    ("transpose", {"perm": "10"}, (spec(2, 3),), "must be a tuple"),
+    ("transpose", {"perm": 1}, (spec(2, 3),), "must be a tuple"),
+    ("transpose", {"perm": None}, (spec(),), "must be a tuple"),
+    ("transpose", {"perm": {0, 1}}, (spec(2, 3),), "must be a tuple"),
+    ("transpose", {"perm": range(2)}, (spec(2, 3),), "must be a tuple"),
+    ("transpose", {"perm": {0: 1, 1: 0}}, (spec(2, 3),), "must be a tuple"),
+    ("transpose", {0: (1, 0)}, (spec(2, 3),), "takes attributes"),
+    ("transpose", None, (spec(2, 3),), "takes its attributes as a dict"),
     ("transpose", {}, (spec(2, 3),), "takes attributes"),
     ("transpose", {"perm": (0,), "axes": ()}, (spec(2),), "takes attributes"),
     ("transpose", {"perm": (0,)}, (spec(2), spec(2)), "takes operands"),
@@ -107,6 +112,12 @@ BAD: list[Bad] = [
     ("embed_diagonal", {"axis": (0,), "copies": 1}, (spec(2),), "out of range"),
     ("convert", {"dtype": 5}, (spec(2),), "no name of a dtype"),
     ("convert", {"dtype": None}, (spec(2),), "no name of a dtype"),
+    *(
+        ("cast", {"dtype": name}, (spec(2),), "is none of bool, int8")
+        for name in ("U1", "S3", "V8", "f4,i4", "(2,)f4", "datetime64[s]")
+    ),
+    ("convert", {"dtype": "U32"}, (spec(2),), "is none of bool, int8"),
+    ("cast", {"dtype": "int64"}, (spec(2, dtype="U3"),), "it takes"),
     ("convert", {"dtype": "float99"}, (spec(2),), "unknown here"),
     ("copy", {}, (), "takes operands"),
     ("conj", {"axes": ()}, (spec(2),), "takes attributes"),
@@ -161,7 +172,9 @@ BAD: list[Bad] = [
     ("sum_product", {"terms": ((0,),), "output": ()}, (spec(2, 2),), "once each"),
     ("sum_product", {"terms": ((0,),), "output": (0, 0)}, (spec(2),), "repeats a label"),
     ("sum_product", {"terms": ((0,),), "output": (1,)}, (spec(2),), "unknown one"),
-    ("sum_product", {"terms": (0,), "output": ()}, (spec(2),), "malformed"),
+    ("sum_product", {"terms": (0,), "output": ()}, (spec(2),), "must be a tuple"),
+    ("sum_product", {"terms": ({0},), "output": ()}, (spec(2),), "must be a tuple"),
+    ("sum_product", {"terms": ((0, 1),), "output": {0, 1}}, (spec(2, 3),), "must be a tuple"),
     ("constant", {"value": "1", "dtype": "float64"}, (), "no Python number"),
     ("constant", {"value": (1, 2), "dtype": "float64"}, (), "no Python number"),
     ("constant", {"value": None, "dtype": "float64"}, (), "no Python number"),
@@ -172,6 +185,7 @@ BAD: list[Bad] = [
     ("reshape", {"shape": (4,)}, (spec(2, 3),), "does not hold"),
     ("reshape", {"shape": (-1, 2)}, (spec(2, 3),), "must be >= 0"),
     ("reshape", {"shape": (2.0, 3)}, (spec(2, 3),), "integers"),
+    ("reshape", {"shape": range(2, 4)}, (spec(2, 3),), "must be a tuple"),
     ("reshape", {"shape": 6}, (spec(2, 3),), "malformed"),
     ("slice", {"starts": (0,), "stops": (3,), "steps": (1,)}, (spec(2),), "stops"),
     ("slice", {"starts": (-1,), "stops": (2,), "steps": (1,)}, (spec(2),), "must be >= 0"),

@@ -211,9 +211,9 @@ def cast(x: Any, source: DType, target: DType) -> Any:
     if target.kind == "b":
         return x.re != 0 or x.im != 0 if isinstance(x, Z) else x != 0
     whole = class_of(target) in ("int", "uint") or "int" in target.name
-    if whole and isinstance(x, Decimal):
+    if whole and (isinstance(x, Decimal) or source.kind == "O"):  # Python's integers have no width
         low, high = bounds(target)
-        if x.is_nan():
+        if x != x:
             return 0
         return low if x <= low else high if x >= high else math.trunc(x)
     return x

@@ -63,6 +63,8 @@ def test_refused(
 def test_unknown_op() -> None:
     with pytest.raises(ProgramError, match="unknown op 'nowhere'; the catalogue has add, "):
         infer("nowhere", {}, ())
+    with pytest.raises(ProgramError, match=r"unknown op \[\]"):
+        infer([], {}, ())  # type: ignore[arg-type]
 
 
 LEGAL = {  # of every class of dtypes, one name

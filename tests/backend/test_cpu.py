@@ -71,6 +71,25 @@ def test_assign_does_not_read_the_target_when_beta_is_0(
         np.testing.assert_array_equal(target, np.arange(6).reshape(2, 3))
 
 
+def test_assign_is_silent() -> None:
+    with np.errstate(all="raise"):
+        for alpha, beta in ((10.0, 0), (1, 1), (10.0, 10.0), (1e300, 1)):
+            target = BACKEND.assign(np.full(3, 1e308), np.full(3, 1e308), alpha, beta)
+            np.testing.assert_array_equal(target, np.inf)
+        BACKEND.assign(np.zeros(3, "f4"), np.ones(3, "f4"), alpha=1e300)
+
+
+def test_view() -> None:
+    """In elements of the buffer; a field of a record may have no such strides."""
+    x = np.zeros((4, 6))
+    assert BACKEND.view(x[1:, ::-2]) == ((3, 3), (6, -2), 11)
+    assert BACKEND.view(np.zeros(3, "i8,f8")["f1"]) == ((3,), (2,), 1)
+    with pytest.raises(ConversionError, match=r"view: strides \(9,\) .* pass a copy"):
+        BACKEND.view(np.zeros(3, "i1,f8")["f1"])
+    with pytest.raises(ConversionError, match=r"view: the argument is a builtins\.list"):
+        BACKEND.view([1])
+
+
 def test_engine_names() -> None:
     """Views say so; others give their name or their rung."""
     for call in CALLS:

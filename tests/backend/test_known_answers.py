@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -135,6 +137,17 @@ CASTS: list[tuple[str, list[Any], str, list[Any]]] = [
     ("float32", [500.0, 1.0625, -NAN], "float8_e5m2", [512.0, 1.0, NAN]),
     ("float32", [1e6], "float8_e5m2", [INF]),
     ("float64", [1.5], "complex128", [1.5 + 0j]),
+    # previously failed
+    ("object", [2**70, -(2**70), INF, -INF, NAN, 2.9, -2.9, True, Fraction(7, 2), 3 + 4j], "int64",
+     [2**63 - 1, -(2**63), 2**63 - 1, -(2**63), 0, 2, -2, 1, 3, 3]),
+    ("object", [2**70, -1, NAN, Decimal("Infinity"), np.float32(7.5)], "uint8", [255, 0, 0, 255, 7]),
+    ("object", [2**64 - 1, 2**64], "uint64", [2**64 - 1, 2**64 - 1]),
+    ("object", [99, -99, NAN], "int4", [7, -8, 0]),
+    ("object", [10**400, -(10**400), 3 + 4j, NAN, Fraction(1, 2)], "float64",
+     [INF, -INF, 3.0, NAN, 0.5]),
+    ("object", [10**400, 1e300, np.longdouble(2)], "float32", [INF, INF, 2.0]),
+    ("object", [10**400, 1 + 2j, 3], "complex64", [INF, 1 + 2j, 3]),
+    ("object", [0, 0.0, NAN, 10**400, 1j], "bool", [False, False, True, True, True]),
 ]  # fmt: skip
 
 
@@ -143,7 +156,11 @@ CASTS: list[tuple[str, list[Any], str, list[Any]]] = [
     ("source", "given", "target", "want"), CASTS, ids=[f"{row[0]} to {row[2]}" for row in CASTS]
 )
 def test_cast(backend: str, how: str, source: str, given: Any, target: str, want: Any) -> None:
-    x = np.array(given, dtype=source) if source in ("int64", "uint64") else array(given, source)
+    x = (
+        np.array(given, dtype=source)
+        if source in ("int64", "uint64", "object")
+        else array(given, source)
+    )
     got = run(backend, how, "cast", {"dtype": target}, x)
     assert got.dtype == dtype_from_name(target)
     if got.dtype.kind == "V" or target.startswith("float8"):
@@ -289,6 +306,12 @@ KNOWN: list[tuple[str, str, list[list[Any]], list[Any]]] = [
     ("rsqrt", "float64", [[0.0, -0.0, 4.0, -1.0, INF]], [INF, -INF, 0.5, NAN, 0.0]),
     ("less", "uint64", [[2**63], [1]], [False]),
     ("equal", "float64", [[NAN, 0.0], [NAN, -0.0]], [False, True]),
+    # previously failed: 1 / modulus, or the modulus itself, is beyond the largest number
+    ("sign", "complex128", [[5e-324, 5e-324j, -1e-310j, 1e-310, 1 + 5e-324j]],
+     [1, 1j, -1j, 1, 1 + 5e-324j]),
+    ("sign", "complex64", [[1e-45, -1e-40, 1e-40j, 0]], [1, -1, 1j, 0]),
+    ("sign", "complex128", [[INF, -INF, complex(2, INF), complex(INF, INF), 5e-324]],
+     [1, -1, 1j, complex(NAN, NAN), 1]),
     ("not_equal", "float64", [[NAN, 0.0], [NAN, -0.0]], [True, False]),
 ]  # fmt: skip
 

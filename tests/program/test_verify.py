@@ -161,7 +161,7 @@ ILL_FORMED: list[tuple[str, Program, str, tuple[str, ...]]] = [
         "attribute of the wrong type",
         Program((V, V), (ins("transpose", (0,), (1,), perm=None),), (0,), (1,)),
         INFERRED,
-        ("instruction 0 (transpose)", "malformed"),
+        ("instruction 0 (transpose)", "must be a tuple"),
     ),
     (
         "unknown dtype",

@@ -42,7 +42,7 @@ class ConversionError(EinloomError, TypeError):
 
 
 class MemoryLimitError(EinloomError, MemoryError):
-    """The predicted peak memory exceeds the limit; nothing has been run."""
+    """The predicted peak memory exceeds the limit, so that nothing has been run; or none was left."""
 
 
 class FileFormatError(EinloomError, ValueError):
