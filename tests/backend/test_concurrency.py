@@ -80,7 +80,7 @@ def every_call() -> list[Case]:
         dtype = some_dtype(call.op)
         if dtype.name not in cpu().capabilities().get(call.op, ()):
             continue
-        arrays = operands(call, dtype, "sliced" if k % 2 else "C", np.random.default_rng(k))
+        arrays = operands(call, dtype, "transposed" if k % 2 else "C", np.random.default_rng(k))
         for how in ("as shipped", "two threads"):
             want = result(how, call.op, call.attrs, arrays)
             cases.append((how, call.op, call.attrs, arrays, want))
