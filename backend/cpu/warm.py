@@ -13,7 +13,16 @@ from ..spec import dtype_from_name
 from .backend import CpuBackend, cpu
 
 COMMON = ("float32", "float64", "complex64", "complex128")
-_SHAPES = (((64,), (0,)), ((64, 64), (0,)), ((8, 4096), (0,)), ((64, 3), (0,)))
+_REDUCTIONS = ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean")
+_SHAPES = (  # each once with a result in the accumulator's dtype and, but for all axes, one in its own
+    ((64,), (0,)),  # all axes, the last
+    ((64, 16), (1,)),
+    ((64, 64), (0,)),  # the first and middle ones: near rows
+    ((8, 64), (0,)),
+    ((64, 4096), (0,)),  # far ones
+    ((8, 4096), (0,)),
+    ((64, 8), (1,)),  # a short last one
+)
 
 
 def warmup(dtypes: str | Iterable[Any] = COMMON) -> int:
@@ -21,7 +30,7 @@ def warmup(dtypes: str | Iterable[Any] = COMMON) -> int:
 
     What is compiled stays in the user's cache folder, so that later processes only load it. Chains of
     elementwise ops are compiled when a plan of them first runs. A progress line is drawn as for all
-    long work (see `options(progress=)`). Some ten seconds for a dtype; a fraction of a second where the
+    long work (see `options(progress=)`). Half a minute for a dtype; a fraction of a second where the
     folder has its kernels already.
 
     Args:
@@ -53,7 +62,7 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
     batch = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
     if dtype.name in supported["dot_general"]:
         yield lambda: backend.apply("dot_general", batch, matrices, matrices)
-    for op in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min"):
+    for op in _REDUCTIONS:
         if dtype.name not in supported[op]:
             continue
         for shape, axes in _SHAPES:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.backend.backends import path
+from tests.backend.calls import CALLS, OF_THEIR_OWN, operands, some_dtype
 
 import einloom
 from einloom._base.options import options
@@ -57,6 +59,49 @@ def test_eight_threads(threads: int) -> None:
     try:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda seed: work(seed, 8, threads), range(8)))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+Case = tuple[str, str, dict[str, Any], list[Array], list[bytes]]
+
+
+def result(how: str, op: str, attrs: dict[str, Any], arrays: list[Array]) -> list[bytes]:
+    """The bytes of every output, by two threads where kernels are forced."""
+    with path(how), options(threads=2):
+        found = cpu().apply(op, attrs, *arrays)
+    return [x.tobytes() for x in (found if isinstance(found, tuple) else (found,))]
+
+
+def every_call() -> list[Case]:
+    """All calls of the tables, in two layouts and on two paths, with what one thread finds."""
+    cases = []
+    for k, call in enumerate(CALLS):
+        dtype = some_dtype(call.op)
+        if dtype.name not in cpu().capabilities().get(call.op, ()):
+            continue
+        arrays = operands(call, dtype, "transposed" if k % 2 else "C", np.random.default_rng(k))
+        for how in ("as shipped", "two threads"):
+            want = result(how, call.op, call.attrs, arrays)
+            cases.append((how, call.op, call.attrs, arrays, want))
+    return cases
+
+
+def same_again(cases: list[Case], seed: int) -> None:
+    """To the last bit, in an order of this thread's own."""
+    for k in np.random.default_rng(seed).permutation(len(cases)):
+        how, op, attrs, arrays, want = cases[k]
+        assert result(how, op, attrs, arrays) == want, (how, op, attrs, arrays)
+
+
+def test_every_call_in_eight_threads() -> None:
+    cases = every_call()
+    assert {op for _, op, *_ in cases} == set(cpu().capabilities()) - OF_THEIR_OWN
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda seed: same_again(cases, seed), range(8)))
     finally:
         sys.setswitchinterval(interval)
 
@@ -129,6 +174,31 @@ work(3, 1, {threads})
 @pytest.mark.parametrize("threads", [1, 2])
 def test_forked_child(threads: int) -> None:
     run_script(FORK.format(threads=threads))
+
+
+EVERY_CALL = """
+import os, signal
+from tests.backend.test_concurrency import every_call, same_again
+cases = every_call()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    try:
+        same_again(cases, 0)
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+same_again(cases, 1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_every_call_in_a_forked_child() -> None:
+    """After they were used in the parent, whose workers the child does not have."""
+    run_script(EVERY_CALL)
 
 
 NUMBA = """

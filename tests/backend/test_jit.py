@@ -164,6 +164,48 @@ def test_changed_source_is_compiled_again(sources: Path, tmp_path: Path) -> None
         assert sum(one._dispatcher.stats.cache_hits.values()) == 0  # type: ignore[union-attr]
 
 
+LEAST = """
+import numpy as np
+from einloom._base.options import options
+from einloom.backend.cpu import cpu
+with options(small=0):
+    attrs = {"axes": (0,), "initial": None}
+    print(cpu().apply("reduce_min", attrs, np.arange(3.0, 50.0)))
+"""
+
+
+def test_an_edited_helper_is_seen(tmp_path: Path) -> None:
+    """Kernels hold their helpers inlined: a change of one, and of no kernel, compiles them anew."""
+    package, folder = tmp_path / "src" / "einloom", tmp_path / "cache"
+    shutil.copytree(
+        Path(einloom.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    environment = {
+        **os.environ,
+        "EINLOOM_CACHE_DIR": str(folder),
+        "PYTHONPATH": str(package.parent),
+        "PYTHONDONTWRITEBYTECODE": "1",  # bytecode is told by seconds and sizes, which are equal here
+    }
+
+    def run() -> float:
+        command = [sys.executable, "-c", LEAST]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return float(done.stdout)
+
+    assert run() == 3
+    files = snapshot(folder)
+    helpers = package / "backend" / "cpu" / "kernels" / "vectors.py"
+    text = helpers.read_text()
+    smallest = '"smallest": _of_two(_named("llvm.{}"))'
+    assert smallest.format("minimum") in text
+    helpers.write_text(text.replace(smallest.format("minimum"), smallest.format("maximum")))
+    assert run() == np.inf  # what the kernel starts with is now the greatest
+    changed = snapshot(folder)
+    assert files.keys() < changed.keys()
+    assert run() == np.inf
+    assert snapshot(folder) == changed
+
+
 def test_eight_threads_compile_once(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

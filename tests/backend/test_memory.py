@@ -1,11 +1,12 @@
 """How much memory kernels take beyond their output: what docs/kernels.md states, measured.
 
-Traced are NumPy's and Python's allocations. Lent memory is not, so outputs are given by `out`; nor is the
-tile that a compiled kernel allocates for itself, whose size its source bounds.
+Traced are NumPy's and Python's allocations, among them what is otherwise lent; not the tile that a
+compiled kernel allocates for itself, whose size its source bounds. Outputs are given by `out`.
 """
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +16,9 @@ import pytest
 
 from einloom._base.options import options
 from einloom.backend.catalogue import infer
-from einloom.backend.cpu import cpu
+from einloom.backend.cpu import buffers, contraction, cpu, elementwise
 from einloom.backend.fusion import ElementwiseFusionPlan, FusionStep
-from einloom.backend.spec import ArraySpec
+from einloom.backend.spec import ArraySpec, dtype_from_name
 
 THREADS = 2
 BLOCK = 1 << 15
@@ -34,6 +35,18 @@ def peak(call: Callable[[], Any]) -> int:
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lent memory is mapped, which no tracer sees; so NumPy allocates."""
+    for module in (buffers, contraction, elementwise):
+        monkeypatch.setattr(module, "LARGE", 1 << 62)
+
+
+def test_partial_results_are_traced() -> None:
+    x = np.zeros((1 << 14, 128))
+    assert peak(lambda: buffers.empty(x.shape, x.dtype)) >= x.nbytes
 
 
 def spec(x: Any) -> ArraySpec:
@@ -79,3 +92,67 @@ def test_chains(op: str, bound: int) -> None:
     assert kernel is not None
     out = np.empty(N)
     assert peak(lambda: kernel(x, x, out=out)) <= bound + (16 << 10)
+
+
+# ---- reductions ---------------------------------------------------------------------------------
+
+LAYOUTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
+    # shape in memory, permutation, axes that are reduced
+    "first": ((2048, 1024), (0, 1), (0,)),
+    "last": ((2048, 1024), (0, 1), (1,)),
+    "middle": ((64, 256, 128), (0, 1, 2), (1,)),
+    "first and last": ((64, 256, 128), (0, 1, 2), (0, 2)),
+    "transposed, first": ((2048, 1024), (1, 0), (0,)),
+    "transposed, last": ((2048, 1024), (1, 0), (1,)),
+    "permuted": ((64, 256, 128), (2, 0, 1), (0, 2)),
+    "short last": ((1 << 18, 8), (0, 1), (1,)),
+    "short first": ((8, 1 << 18), (0, 1), (0,)),
+    "beside a short one": ((1 << 19, 4), (0, 1), (0,)),
+    "all": ((2048, 1024), (0, 1), (0, 1)),
+    "all of a permuted one": ((64, 256, 128), (2, 0, 1), (0, 1, 2)),
+}
+WORD_SIZED = ("float64", "float32", "int32", "complex64", "complex128")
+HALF = ("float16", "bfloat16")
+
+
+def excess(op: str, x: Any, axes: tuple[int, ...]) -> int:
+    """Bytes taken beyond what `scratch_bytes` states, and beyond threads, tables and views."""
+    attrs: dict[str, Any] = {"axes": axes}
+    if op in ("reduce_max", "reduce_min"):
+        attrs["initial"] = None
+    inputs = (spec(x),)
+    outputs = infer(op, attrs, inputs)
+    kernel = cpu().bind(op, attrs, inputs, outputs)
+    out = np.empty(outputs[0].shape, outputs[0].dtype)
+    with options(threads=THREADS):
+        stated = cpu().scratch_bytes(op, attrs, inputs)
+    return peak(lambda: kernel(x, out=out)) - stated - (16 << 10)
+
+
+def zeros(name: str, layout: str, start: int = 0) -> tuple[Any, tuple[int, ...]]:
+    """An operand that starts at this byte of its memory, and the axes to reduce."""
+    dtype = dtype_from_name(name)
+    if dtype.kind == "V":
+        pytest.importorskip("ml_dtypes")
+    shape, perm, axes = LAYOUTS[layout]
+    memory = np.zeros(math.prod(shape) * dtype.itemsize + start, np.uint8)[start:]
+    return memory.view(dtype).reshape(shape).transpose(perm), axes
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", [*WORD_SIZED, *HALF])
+def test_reductions(name: str, layout: str) -> None:
+    x, axes = zeros(name, layout)
+    ops = ("reduce_sum", "reduce_mean", "reduce_max")
+    for op in ops:
+        if x.dtype.name in cpu().capabilities()[op]:
+            assert excess(op, x, axes) <= 0, op
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["float64", "float32", "complex64", *HALF])
+def test_reductions_at_odd_addresses(name: str, layout: str) -> None:
+    """Operands that no kernel can load are not copied whole."""
+    x, axes = zeros(name, layout, start=1)
+    assert not x.flags.aligned
+    assert excess("reduce_sum", x, axes) <= 0

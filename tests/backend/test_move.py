@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from tests.backend.calls import LAYOUTS, OUT_LAYOUTS, lay_out
 
 from einloom._base.options import options
 from einloom.backend.cpu import move as move_module
-from einloom.backend.cpu.move import CARRIERS, move, packed
+from einloom.backend.cpu.move import CARRIERS, LINE, move, packed
 from einloom.backend.spec import dtype_from_name
 
 DTYPES = ("bool", "int16", "float16", "bfloat16", "float32", "int64", "complex64", "complex128")
@@ -115,6 +117,69 @@ def test_written_past_the_caches(
     first, last = start * memory.itemsize, (start + length) * memory.itemsize
     assert beside[:first] == before[:first]
     assert beside[last:] == before[last:]
+
+
+@pytest.fixture
+def everything_streams(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Small results too are written past the caches, and contiguous ones in short pieces."""
+    monkeypatch.setattr(move_module, "STREAM", 1)
+    monkeypatch.setattr(move_module, "STREAMED", 4 * LINE)
+    move_module._PLANS.clear()
+    yield
+    move_module._PLANS.clear()
+
+
+def on_a_line(nbytes: int, rng: np.random.Generator) -> np.ndarray:
+    """Bytes that begin with a cache line."""
+    memory = rng.integers(0, 256, nbytes + LINE, np.uint8)
+    return memory[-memory.ctypes.data % LINE :][:nbytes]
+
+
+def any_move(rng: np.random.Generator, line: int) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """A shape, the permutation that makes the source, and how many elements apart rows are."""
+    rank = int(rng.integers(1, 5))
+    shape = [int(n) for n in rng.integers(1, 6, rank)]
+    shape[-1] = int(rng.integers(1, 4)) * line + int(rng.integers(0, 3))
+    perm = list(map(int, rng.permutation(rank)))
+    if rng.random() < 0.3:  # the last axis of both: runs, or one contiguous stretch
+        perm = [axis for axis in perm if axis != rank - 1] + [rank - 1]
+    if perm[-1] != rank - 1 and rng.random() < 0.8:  # else too narrow for blocks
+        shape[perm[-1]] = int(rng.integers(1, 3)) * line + int(rng.integers(0, 3))
+    pitch = shape[-1] if rng.random() < 0.3 else -(-shape[-1] // line) * line
+    return tuple(shape), tuple(perm), pitch
+
+
+def inside(
+    memory: np.ndarray, carrier: np.dtype[Any], shape: tuple[int, ...], pitch: int
+) -> np.ndarray:
+    """The array in that memory, two cache lines after its start and before its end."""
+    room = memory[2 * LINE : -2 * LINE].view(carrier)
+    return room.reshape(*shape[:-1], pitch)[..., : shape[-1]]
+
+
+def streams(plan: Any) -> bool:
+    return plan.kind in ("runs", "transpose") and plan.arguments[-1]
+
+
+@pytest.mark.usefixtures("everything_streams")
+@pytest.mark.parametrize("itemsize", CARRIERS)
+def test_streams_of_every_kind(itemsize: int, rng: np.random.Generator) -> None:
+    """Lines and blocks that pass the caches hold every element, and no byte beside the result."""
+    carrier, line = np.dtype(CARRIERS[itemsize]), LINE // itemsize
+    for _ in range(150):
+        shape, perm, pitch = any_move(rng, line)
+        src = rng.integers(0, 256, int(np.prod(shape)) * itemsize, np.uint8).view(carrier)
+        src = src.reshape([shape[axis] for axis in perm]).transpose(np.argsort(perm))
+        memory = on_a_line((src.size // shape[-1] * pitch + 4 * line) * itemsize, rng)
+        want = memory.copy()
+        inside(want, carrier, shape, pitch)[...] = src
+        with options(small=0, threads=2):
+            move(inside(memory, carrier, shape, pitch), src)
+        np.testing.assert_array_equal(memory, want, str((shape, perm, pitch)))
+    plans = [plan for plans in move_module._PLANS._items.values() for plan in plans]
+    assert {plan.kind for plan in plans} == {"whole", "runs", "transpose", "tables"}
+    streaming = {(plan.kind, plan.itemsize) for plan in plans if streams(plan)}
+    assert {("runs", itemsize), ("transpose", itemsize)} <= streaming
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import einloom
 from einloom import warmup
 from einloom._base.errors import ConversionError, OptionError
 from einloom._base.options import get_options, num_threads, options
@@ -196,3 +200,59 @@ def test_warmup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         cpu().apply("copy", {}, np.ones((90, 70)).T)
     assert compiled() == ready
     assert warmup([]) == 0
+
+
+WARM = """
+import sys
+from pathlib import Path
+import numpy as np
+from einloom import warmup
+from einloom._base.options import options
+from einloom.backend.cpu import cpu
+from tests.backend.test_jit import snapshot
+from tests.backend.test_session import WARMED, compiled
+name, folder = sys.argv[1], Path(sys.argv[2])
+warmup([name])
+ready, files = compiled(), snapshot(folder)
+assert ready and files
+for op in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean"):
+    attrs = {"initial": None} if op in ("reduce_max", "reduce_min") else {}
+    for shape, axes in WARMED:
+        for threads in (1, 2, 8):
+            with options(threads=threads):
+                cpu().apply(op, {"axes": axes, **attrs}, np.ones(shape, name))
+            assert compiled() == ready, (op, shape, axes, threads)
+            assert snapshot(folder) == files, (op, shape, axes, threads)
+"""
+
+WARMED = [  # shapes and reduced axes: large enough to be compiled
+    ((1 << 20,), (0,)),
+    ((2048, 2048), (0,)),
+    ((2048, 2048), (1,)),
+    ((2048, 2048), (0, 1)),
+    ((8, 100000), (0,)),
+    ((500, 700), (0,)),
+    ((100000, 8), (1,)),
+    ((100000, 16), (1,)),
+    ((100000, 3), (0,)),
+    ((64, 128, 64), (1,)),
+    ((300, 5, 700), (1,)),
+    ((64, 64, 64), (0, 2)),
+    ((40, 50, 2000), (1,)),
+    ((4, 100, 100, 8), (3,)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["float64", "float32"])
+def test_after_warmup_nothing_is_compiled(name: str, tmp_path: Path) -> None:
+    """Reductions over axes of every place and length, where the cache folder was empty."""
+    roots = (Path(einloom.__file__).parents[1], Path(__file__).parents[2])
+    variables = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, roots)),
+        "EINLOOM_CACHE_DIR": str(tmp_path),
+    }
+    command = [sys.executable, "-c", WARM, name, str(tmp_path)]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
