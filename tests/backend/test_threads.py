@@ -260,7 +260,9 @@ def test_interrupts_at_any_moment() -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    assert covered(3, 3) == [1] * 3  # the threads are there: Thread.start is not made for interrupts
+    assert (
+        covered(3, 3) == [1] * 3
+    )  # the threads are there: Thread.start is not made for interrupts
     random = np.random.default_rng(0)
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
