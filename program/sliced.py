@@ -89,6 +89,7 @@ def sliced_bytes(program: Program, assembly: Assembly, backend: Backend) -> Slic
     if assembly.accumulates_apart(program):
         held += program.slots[program.outputs[0]].nbytes
     before, during = schedule(once, backend), schedule(each, backend)
+    held += before.memory.nbytes if before.has_arena else 0  # an arena is kept
     inputs = _input_bytes(program)
     return SlicedBytes(
         inputs
