@@ -38,7 +38,7 @@ def warmup(dtypes: str | Iterable[Any] = COMMON) -> int:
             with are moved only.
 
     >>> from einloom import warmup
-    >>> warmup(["int8"]) > 0
+    >>> warmup("bool") > 0
     True
     """
     if isinstance(dtypes, str):
