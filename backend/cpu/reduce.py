@@ -162,7 +162,7 @@ def reduce_scratch_bytes(x: ArraySpec, axes: Axes, threads: int) -> int:
     wide = max(16, x.dtype.itemsize)
     if x.size < get_options().small:
         return wide * result + widened_bytes(x)
-    return wide * (LANES * threads + 2 * x.size // PARTIAL + result)
+    return wide * (LANES * threads + 2 * x.size // PARTIAL + result) + widened_bytes(x)
 
 
 def widened_bytes(x: ArraySpec) -> int:

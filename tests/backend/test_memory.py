@@ -111,7 +111,6 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
     "all": ((2048, 1024), (0, 1), (0, 1)),
     "all of a permuted one": ((64, 256, 128), (2, 0, 1), (0, 1, 2)),
 }
-WORD_SIZED = ("float64", "float32", "int32", "complex64", "complex128")
 HALF = ("float16", "bfloat16")
 
 
@@ -140,17 +139,19 @@ def zeros(name: str, layout: str, start: int = 0) -> tuple[Any, tuple[int, ...]]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", [*WORD_SIZED, *HALF])
+@pytest.mark.parametrize("name", ["float64", "float32", "int32", "complex64", *HALF])
 def test_reductions(name: str, layout: str) -> None:
     x, axes = zeros(name, layout)
-    ops = ("reduce_sum", "reduce_mean", "reduce_max")
+    ops = ("reduce_sum", "reduce_mean", "reduce_max") if name == "float64" else ("reduce_sum",)
     for op in ops:
-        if x.dtype.name in cpu().capabilities()[op]:
-            assert excess(op, x, axes) <= 0, op
+        assert excess(op, x, axes) <= 0, op
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ["float64", "float32", "complex64", *HALF])
+@pytest.mark.parametrize(
+    "name",
+    ["float64", "float32", "complex64", *HALF],
+)
 def test_reductions_at_odd_addresses(name: str, layout: str) -> None:
     """Operands that no kernel can load are not copied whole."""
     x, axes = zeros(name, layout, start=1)
