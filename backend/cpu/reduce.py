@@ -142,7 +142,7 @@ def _reduced(ufunc: Any, x: Any, axes: Axes, wide: DType) -> Any:
     if ufunc.identity is None and 0 in x.shape:
         keywords["initial"] = _least(ufunc, wide)
     if x.dtype.kind == "V":  # NumPy's reductions do not know the dtypes of ml_dtypes
-        x = x.astype(wide)
+        x = x.astype(np.float32)
     if x.dtype.kind == "b":
         return ufunc.reduce(x, axis=axes)
     return ufunc.reduce(x, axis=axes, dtype=wide, **keywords)

@@ -30,8 +30,8 @@ def warmup(dtypes: str | Iterable[Any] = COMMON) -> int:
 
     What is compiled stays in the user's cache folder, so that later processes only load it. Chains of
     elementwise ops are compiled when a plan of them first runs. A progress line is drawn as for all
-    long work (see `options(progress=)`). Half a minute to a minute for a dtype; a fraction of a second where the
-    folder has its kernels already.
+    long work (see `options(progress=)`). Half a minute to a minute for a dtype; a fraction of a second
+    where the folder has its kernels already.
 
     Args:
         dtypes: a name or several names or NumPy dtypes; those that compiled kernels do not compute
