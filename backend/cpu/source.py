@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import real_of
 from ..fusion import FusionStep
 from ..spec import ArraySpec
 from .formulas import COMPILED, formula, type_name
@@ -148,28 +149,25 @@ def reduction_source(
     sizes = what a mean is divided by, rows, lanes of a row, lanes of the last row, period, columns in all.
     """
     nest = _Nest(body, accumulators, op, pattern)
-    lanes = [f"a{k}[j]" for k in range(nest.outputs)]
-    single = nest.element("j", "", lanes)
-    merged = [line for u in range(abreast) for line in nest.values("j", f"_{u}")]
-    for k, dtype in enumerate(accumulators):
-        parts = [nest.result(k, f"_{u}") for u in range(abreast)]
-        merged.append(f"a{k}[j] = {_tree(op, [f'a{k}[j]', *parts], dtype)}")
-    fold = [
-        f"a{k}[j] = {combined(op, f'a{k}[j]', f'a{k}[j + half]', dtype)}"
+    lanes = [
+        (_ComplexProducts if op == "reduce_prod" and dtype.kind == "c" else _Lanes)(k, op, dtype)
         for k, dtype in enumerate(accumulators)
     ]
+    single = nest.values("j", "")
+    merged = [line for u in range(abreast) for line in nest.values("j", f"_{u}")]
+    for k, lane in enumerate(lanes):
+        single += lane.merged([nest.result(k, "")])
+        merged += lane.merged([nest.result(k, f"_{u}") for u in range(abreast)])
+    fold = [line for lane in lanes for line in lane.folded()]
     return nest.text(
-        before=[
-            f"a{k} = np.empty(sizes[2], np.{_scalar(dtype)})"
-            for k, dtype in enumerate(accumulators)
-        ],
+        before=[line for lane in lanes for line in lane.made()],
         start=[
             "lanes = min(sizes[2], sizes[5] - position[axes - 1] * sizes[2])",
             "last = min(lanes, sizes[3])",
             "full = sizes[1] if last == lanes else sizes[1] - 1",
             f"whole = full - full % {abreast}",
             "for j in range(lanes):",
-            *(f"    a{k}[j] = {identity(op, dtype)}" for k, dtype in enumerate(accumulators)),
+            *(f"    {line}" for lane in lanes for line in lane.begun()),
         ],
         reduce=[
             f"for r in range(0, whole, {abreast}):",
@@ -191,9 +189,62 @@ def reduction_source(
             *(f"        {line}" for line in fold),
             "    width = half",
             "for j in range(period):",
-            *(f"    {nest.store(k, f'a{k}[j]')}" for k in range(nest.outputs)),
+            *(f"    {nest.store(k, lane.result())}" for k, lane in enumerate(lanes)),
         ],
     )
+
+
+class _Lanes:
+    """An accumulator for each lane j of an output: lines that make, begin, merge, fold and read them."""
+
+    def __init__(self, k: int, op: str, dtype: DType) -> None:
+        self.k, self.op, self.dtype = k, op, dtype
+
+    def made(self) -> list[str]:
+        return [f"a{self.k} = np.empty(sizes[2], np.{_scalar(self.dtype)})"]
+
+    def begun(self) -> list[str]:
+        return [f"a{self.k}[j] = {identity(self.op, self.dtype)}"]
+
+    def merged(self, parts: list[str]) -> list[str]:
+        return [f"a{self.k}[j] = {_tree(self.op, [f'a{self.k}[j]', *parts], self.dtype)}"]
+
+    def folded(self) -> list[str]:
+        return [
+            f"a{self.k}[j] = {combined(self.op, self.result(), f'a{self.k}[j + half]', self.dtype)}"
+        ]
+
+    def result(self) -> str:
+        return f"a{self.k}[j]"
+
+
+class _ComplexProducts(_Lanes):
+    """The same with real and imaginary parts in arrays of their own: vectors then need no shuffling."""
+
+    def made(self) -> list[str]:
+        real = _scalar(real_of(self.dtype))
+        return [f"{part}{self.k} = np.empty(sizes[2], np.{real})" for part in ("re", "im")]
+
+    def begun(self) -> list[str]:
+        return [f"re{self.k}[j] = 1.0", f"im{self.k}[j] = 0.0"]
+
+    def merged(self, parts: list[str]) -> list[str]:
+        product = f"p{self.k} = {_tree(self.op, parts, self.dtype)}"
+        return [product, *self._times(f"p{self.k}.real", f"p{self.k}.imag")]
+
+    def folded(self) -> list[str]:
+        return self._times(f"re{self.k}[j + half]", f"im{self.k}[j + half]")
+
+    def _times(self, real: str, imag: str) -> list[str]:
+        re, im, t = f"re{self.k}[j]", f"im{self.k}[j]", f"t{self.k}"
+        return [
+            f"{t} = {re} * {real} - {im} * {imag}",
+            f"{im} = {re} * {imag} + {im} * {real}",
+            f"{re} = {t}",
+        ]
+
+    def result(self) -> str:
+        return f"complex(re{self.k}[j], im{self.k}[j])"
 
 
 def run_source(
