@@ -166,13 +166,19 @@ def parallel_for(run: Run, n: int, threads: int | None = None) -> None:
             break
         except BaseException as error:  # the others must not write once the caller has gone on
             interrupted = error
-    # without the job, whose error holds this frame: else they would keep arrays alive together
+    # a thread that was asked in vain finds the job later: it must not keep arrays alive until then, and
+    # neither must an error and the frame that its traceback holds
+    job.run = _nothing
     failed, job.error = interrupted or job.error, None
     if failed is not None:
         try:
             raise failed
         finally:
             del failed, interrupted
+
+
+def _nothing(start: int, stop: int) -> None:
+    """What is left of a loop that is over."""
 
 
 def spin_with(watch: Watch) -> None:

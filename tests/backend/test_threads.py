@@ -299,6 +299,34 @@ def test_interrupt_as_the_last_piece_ends() -> None:
             time.sleep(1e-4)
 
 
+def test_a_thread_asked_in_vain_keeps_nothing_alive() -> None:
+    """What a loop worked on is freed though a thread that never came to it has not even woken up."""
+
+    class Owner:
+        def run(self, start: int, stop: int) -> None:
+            pass
+
+    busy, release = threading.Event(), threading.Event()
+
+    def hold(start: int, stop: int) -> None:
+        if threading.current_thread().name == "einloom-0":
+            busy.set()
+            assert release.wait(PATIENCE)
+        else:
+            assert busy.wait(PATIENCE)  # so that it comes to its piece
+
+    holder = threading.Thread(target=parallel_for, args=(hold, 2, 2), daemon=True)
+    holder.start()
+    assert busy.wait(PATIENCE)  # the pool's only thread is at work elsewhere
+    owner = Owner()
+    gone = weakref.ref(owner)
+    parallel_for(owner.run, 2, 2)
+    del owner
+    assert gone() is None
+    release.set()
+    holder.join(PATIENCE)
+
+
 def test_errors_keep_nothing_alive() -> None:
     """What a piece that failed worked on is freed with its error, without a collection of cycles."""
 
