@@ -17,6 +17,8 @@ from .memory import MemoryPlan, plan_memory
 ARENA = 256 << 10
 """Bytes up to which intermediates lie in an arena that is kept from call to call. Larger ones are taken
 from the backend's lent memory one by one: it is warm too, and nothing large stays behind a call."""
+FEWEST = 6
+"""Intermediates from which an arena is worth its check-out; fewer are allocated as they are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ def schedule(program: Program, backend: Backend, arena: int | None = None) -> Sc
         if index < len(dies):
             dies[index].append(slot)
     memory = plan_memory(program, dies)
-    has_arena = 0 < memory.nbytes <= (ARENA if arena is None else arena)
+    most = ARENA if arena is None else arena
+    has_arena = len(memory.locations) >= FEWEST and 0 < memory.nbytes <= most
     elsewhere = memory.locations if has_arena else {}
     always_views = {slot for ins in program.instructions if ins.is_view for slot in ins.outputs}
     alive = sum(program.slots[slot].nbytes for slot in program.inputs)

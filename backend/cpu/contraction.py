@@ -172,7 +172,7 @@ def _bind_gemm(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
         def run_plain(lhs: Any, rhs: Any, out: Any = None) -> Any:
             if out is None:
                 return _dot(lhs, rhs, output)
-            return _matmul(lhs, rhs, out)
+            return np.dot(lhs, rhs, out) if _takes_products(out) else _matmul(lhs, rhs, out)
 
         return run_plain
     shape = output.shape
