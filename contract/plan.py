@@ -98,7 +98,7 @@ class Plan:
 
     @property
     def n_slices(self) -> int:
-        """In how many slices the contraction runs: the product of the sizes of the sliced labels."""
+        """The number of slices, the product of the sizes of the sliced labels."""
         return math.prod(self.network.extents[label] for label in self.sliced)
 
     @cached_property
