@@ -16,8 +16,8 @@ import pytest
 from tests.networks import chain, grid, random_network, random_networks
 
 import einloom
-from einloom._base.options import options
 from einloom import MemoryLimitError, Network
+from einloom._base.options import options
 from einloom.backend.cpu import cpu
 from einloom.contract.plan import Plan
 from einloom.contract.slicing import slice_to
