@@ -2,7 +2,7 @@
 
     generated   every step has a formula: one compiled kernel reads each input once, writes each output
                 once, and keeps everything between in registers; reductions keep their accumulators in
-                L1. No memory but tables and, in each thread, a few KiB of accumulators.
+                L1. No memory but tables and, in each thread, the accumulators of a reduction.
     blocks      some step has none (exponentials, half precisions, ...): NumPy's vectorised loops on
                 blocks that stay in cache, BLOCK bytes for each step in each thread.
     declined    such a step before a reduction: `bind_fused` returns None and the ops run one by one.
