@@ -57,8 +57,15 @@ class Backend(Protocol):
         """The rung of the dispatch ladder that `bind` takes, for people to read."""
         ...
 
-    def scratch_bytes(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
-        """An upper bound of what the kernel allocates besides its output."""
+    def scratch_bytes(
+        self,
+        op: str,
+        attrs: Attrs,
+        inputs: tuple[ArraySpec, ...],
+        outputs: tuple[ArraySpec, ...] = (),
+    ) -> int:
+        """An upper bound of what the kernel allocates besides its output; of outputs in other layouts than
+        row-major, the specs say so."""
         ...
 
     def capabilities(self) -> dict[str, frozenset[str]]:
@@ -74,11 +81,11 @@ class Backend(Protocol):
         ...
 
     def empty(self, spec: ArraySpec) -> Any:
-        """A row-major array with undefined contents, 64-byte aligned when it is large."""
+        """An array with undefined contents in the spec's layout, 64-byte aligned when it is large."""
         ...
 
     def array_at(self, buffer: Any, offset: int, spec: ArraySpec) -> Any:
-        """The row-major array of this spec that begins so many bytes into a buffer of bytes."""
+        """The array of this spec, in its layout, that begins so many bytes into a buffer of bytes."""
         ...
 
     def full(self, shape: Shape, value: Any, dtype: Any) -> Any:

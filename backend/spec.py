@@ -15,7 +15,10 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """Dtype and shape of one array.
+    """Dtype and shape of one array, and the order in which its axes lie in memory where that is decided.
+
+    `layout` lists the axes, the slowest first; None is row-major for what a kernel makes, and unknown for
+    what a user gives.
 
     >>> str(ArraySpec(np.dtype("float32"), (2, 3)))
     'float32[2,3]'
@@ -23,6 +26,7 @@ class ArraySpec:
 
     dtype: np.dtype[np.generic]
     shape: Shape
+    layout: Axes | None = None
 
     @property
     def size(self) -> int:

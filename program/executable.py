@@ -101,7 +101,7 @@ class Executable:
         steps = []
         first = (0,) * len(self.program.indices)
         for ins, dies in zip(self.program.instructions, self.schedule.dies_after, strict=True):
-            inputs, outputs = self.program.specs(ins.inputs), self.program.specs(ins.outputs)
+            inputs, outputs = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
             if ins.family is not None:
                 kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs)
             else:
@@ -154,7 +154,7 @@ class Executable:
         size = ArraySpec(np.dtype(np.uint8), (memory.nbytes,))
         buffer = backend.empty(size)
         values = {
-            slot: backend.array_at(buffer, place.offset, program.slots[slot].spec)
+            slot: backend.array_at(buffer, place.offset, program.slots[slot].placed)
             for slot, place in memory.locations.items()
         }
         inside = set(self._kept)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,6 +52,10 @@ class Slot:
     @property
     def nbytes(self) -> int:
         return self.spec.nbytes
+
+    @property
+    def placed(self) -> ArraySpec:
+        return self.spec if self.layout is None else replace(self.spec, layout=self.layout)
 
     def __str__(self) -> str:
         sizes = (f"<={n}" if axis in self.bounds else str(n) for axis, n in enumerate(self.shape))
@@ -148,6 +152,10 @@ class Program:
 
     def specs(self, slots: tuple[int, ...]) -> tuple[ArraySpec, ...]:
         return tuple(self.slots[slot].spec for slot in slots)
+
+    def placed(self, slots: tuple[int, ...]) -> tuple[ArraySpec, ...]:
+        """The specs with the layouts of the slots, as kernels are bound to them."""
+        return tuple(self.slots[slot].placed for slot in slots)
 
     def __str__(self) -> str:
         return listing("program", self)

@@ -153,10 +153,10 @@ def _host(
     the place that is written then, and nothing else here lies in its memory."""
     if CATALOGUE[ins.op].group != "elementwise":
         return None
-    spec = program.slots[ins.outputs[0]].spec
+    made = program.slots[ins.outputs[0]]
     for x in ins.inputs:
         others = [root[y] for y in ins.inputs if y != x]
-        if x in node_of and dies[x] == index and program.slots[x].spec == spec and x not in others:
+        if x in node_of and dies[x] == index and program.slots[x] == made and x not in others:
             return node_of[x]
     return None
 

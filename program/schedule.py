@@ -59,7 +59,8 @@ def schedule(program: Program, backend: Backend, arena: int | None = None) -> Sc
             scratch = 0
             if ins.family is None:
                 attrs = ins.at((0,) * len(program.indices))
-                scratch = backend.scratch_bytes(ins.op, attrs, program.specs(ins.inputs))
+                operands, results = program.placed(ins.inputs), program.placed(ins.outputs)
+                scratch = backend.scratch_bytes(ins.op, attrs, operands, results)
             certain = max(certain, alive)
             if alive + scratch > peak:
                 peak, where = alive + scratch, index

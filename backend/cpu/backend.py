@@ -29,7 +29,7 @@ from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Shape, compute_dtype, dtype_from_name, dtype_name
 from . import structure
-from .buffers import BUFFERS, empty
+from .buffers import BUFFERS, empty, in_layout
 from .cast import bind_cast, evaluate_cast
 from .contraction import (
     bind_dot_general,
@@ -178,10 +178,16 @@ class CpuBackend:
             return dot_engine(dot_dims(attrs, inputs[0].shape, inputs[1].shape), inputs[0].dtype)
         return "view" if CATALOGUE[op].is_view else op
 
-    def scratch_bytes(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
+    def scratch_bytes(
+        self,
+        op: str,
+        attrs: Attrs,
+        inputs: tuple[ArraySpec, ...],
+        outputs: tuple[ArraySpec, ...] = (),
+    ) -> int:
         threads = self.threads or num_threads()
         if op in ("dot_general", "matmul"):
-            return dot_scratch_bytes(attrs or matmul_attrs(inputs), inputs)
+            return dot_scratch_bytes(attrs or matmul_attrs(inputs), inputs, *outputs)
         if op == "sum_product":  # two products of a block, and operands packed for their blocks
             shapes = (x.shape for x in inputs)
             sizes = dict(
@@ -240,10 +246,10 @@ class CpuBackend:
             ) from error
 
     def empty(self, spec: ArraySpec) -> Any:
-        return empty(spec.shape, spec.dtype)
+        return in_layout(spec, lambda shape: empty(shape, spec.dtype))
 
     def array_at(self, buffer: Any, offset: int, spec: ArraySpec) -> Any:
-        return np.ndarray(spec.shape, spec.dtype, buffer, offset)
+        return in_layout(spec, lambda shape: np.ndarray(shape, spec.dtype, buffer, offset))
 
     def full(self, shape: Shape, value: Any, dtype: Any) -> Any:
         return np.full(shape, value, dtype)

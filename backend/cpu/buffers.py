@@ -16,6 +16,7 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -25,7 +26,7 @@ from ..._base.caches import CacheInfo, register
 from ..._base.memory import available_bytes
 from ..._base.numbers import format_bytes
 from ..protocol import BufferInfo
-from ..spec import Shape
+from ..spec import ArraySpec, Shape
 
 LARGE = 1 << 20  # bytes from which memory is lent; malloc serves smaller arrays without new pages
 HUGE = 4 << 20  # bytes from which huge pages are asked for
@@ -180,6 +181,14 @@ def empty(shape: Shape, dtype: np.dtype[Any]) -> Any:
     if math.prod(shape) * dtype.itemsize < LARGE or dtype.hasobject:
         return np.empty(shape, dtype)
     return BUFFERS.array(shape, dtype)
+
+
+def in_layout(spec: ArraySpec, make: Callable[[Shape], Any]) -> Any:
+    """An array of this spec: `make(shape)` gives a row-major one."""
+    if spec.layout is None:
+        return make(spec.shape)
+    inverse = sorted(range(len(spec.layout)), key=spec.layout.__getitem__)
+    return make(tuple(spec.shape[axis] for axis in spec.layout)).transpose(inverse)
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,21 +9,16 @@ import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import Attrs, DotDims, dot_dims, infer
+from ..products import TINY
 from ..protocol import Kernel
-from ..spec import ArraySpec, Axes, compute_dtype
+from ..spec import ArraySpec, compute_dtype
 from . import loops, sum_product
-from .blas import ONE_BLAS_THREAD
-from .buffers import LARGE, empty
+from .buffers import empty, in_layout
 from .cast import bind_cast
-from .move import move, packed
-from .threads import parallel_for
+from .matrices import BLAS, bind_matrices, packed_bytes
 
 Engine = Literal["zeros", "multiply", "gemm", "batched gemm", "matmul", "loops"]
-BLAS = frozenset("fdFD")
 ROW = 16  # columns of a matrix from which a compiled loop over them beats numpy.matmul
-SHARED = 1 << 21  # multiplications per matrix below which BLAS gains nothing from its own threads
-WIDE_BATCH = 7  # matrices of the leading batch axis, at least one more, to share them out
-TINY = 512  # multiplications per matrix below which a BLAS call costs more than its work
 
 
 def dot_engine(dims: DotDims, dtype: np.dtype[np.generic]) -> Engine:
@@ -69,9 +64,7 @@ def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArrayS
         return loops.bind_loops(dims, output)
     if engine == "multiply":
         return _bind_multiply(dims, inputs, output)
-    if engine == "gemm" and not dims.lhs_batch:
-        return _bind_gemm(dims, inputs, output)
-    return _bind_batched(dims, inputs, output)
+    return bind_matrices(dims, inputs, output)
 
 
 def matmul_attrs(inputs: tuple[ArraySpec, ...]) -> Attrs:
@@ -104,7 +97,7 @@ def _bind_through_float32(
 ) -> Kernel:
     """There is no BLAS for half precisions: convert, compute, round once."""
     wide = tuple(ArraySpec(compute_dtype(spec.dtype), spec.shape) for spec in inputs)
-    result = ArraySpec(compute_dtype(output.dtype), output.shape)
+    result = ArraySpec(compute_dtype(output.dtype), output.shape, output.layout)
     widen = [bind_cast({}, (x,), y) for x, y in zip(inputs, wide, strict=True)]
     kernel, narrow = binder(attrs, wide, result), bind_cast({}, (result,), output)
 
@@ -115,22 +108,24 @@ def _bind_through_float32(
     return run
 
 
-def dot_scratch_bytes(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
-    """Upper bound of packed copies: both operands where BLAS needs matrices, tables for loops."""
+def dot_scratch_bytes(
+    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec | None = None
+) -> int:
+    """Upper bound of packed copies: operands where BLAS needs matrices, tables for loops."""
+    output = output or infer("dot_general", attrs, inputs)[0]
     lhs, rhs = inputs
     wide = compute_dtype(lhs.dtype)
     if wide != lhs.dtype:  # operands and result in float32, and what that product needs
-        inputs = (ArraySpec(wide, lhs.shape), ArraySpec(wide, rhs.shape))
-        result = infer("dot_general", attrs, inputs)[0]
-        return sum(x.nbytes for x in (*inputs, result)) + dot_scratch_bytes(attrs, inputs)
+        inputs = tuple(ArraySpec(wide, x.shape) for x in inputs)
+        output = ArraySpec(wide, output.shape, output.layout)
+        return sum(x.nbytes for x in (*inputs, output)) + dot_scratch_bytes(attrs, inputs, output)
     dims = dot_dims(attrs, lhs.shape, rhs.shape)
     engine = dot_engine(dims, lhs.dtype)
     if engine in ("zeros", "multiply"):
         return 0
-    copies = lhs.nbytes + rhs.nbytes
     if engine == "loops":  # tables, and packed operands where strides are no whole elements
-        return 16 * (loops.TILE + dims.k) + copies
-    return copies
+        return 16 * (loops.TILE + dims.k) + lhs.nbytes + rhs.nbytes
+    return packed_bytes(dims, inputs, output)
 
 
 def _bind_zeros(output: ArraySpec) -> Kernel:
@@ -156,114 +151,9 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         left = lhs.transpose(lhs_perm).reshape(lhs_view)
         right = rhs.transpose(rhs_perm).reshape(rhs_view)
-        if out is None:
-            out = empty(output.shape, output.dtype)  # always an array, row-major; never a scalar
+        if out is None:  # always an array, never a scalar
+            out = in_layout(output, lambda shape: empty(shape, output.dtype))
         with np.errstate(all="ignore"):
             return np.multiply(left, right, out=out)
 
     return run
-
-
-def _bind_gemm(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    lhs_perm, rhs_perm = dims.lhs_free + dims.lhs_contracting, dims.rhs_contracting + dims.rhs_free
-    lhs_matrix, rhs_matrix = (dims.m, dims.k), (dims.k, dims.n)
-    if _plain(lhs_perm, inputs[0], lhs_matrix) and _plain(rhs_perm, inputs[1], rhs_matrix):
-
-        def run_plain(lhs: Any, rhs: Any, out: Any = None) -> Any:
-            if out is None:
-                return _dot(lhs, rhs, output)
-            return np.dot(lhs, rhs, out) if _takes_products(out) else _matmul(lhs, rhs, out)
-
-        return run_plain
-    shape = output.shape
-
-    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        left = packed(lhs.transpose(lhs_perm), lhs_matrix)
-        right = packed(rhs.transpose(rhs_perm), rhs_matrix)
-        # np.dot, not matmul: it packs what BLAS cannot read, where matmul falls back to slow loops
-        if out is None:
-            return _dot(left, right, output).reshape(shape)
-        if _takes_products(out):
-            np.dot(left, right, out=out.reshape(dims.m, dims.n))
-            return out
-        np.copyto(out, _dot(left, right, output).reshape(shape))
-        return out
-
-    return run
-
-
-def _dot(left: Any, right: Any, output: ArraySpec) -> Any:
-    """np.dot of two matrices, into lent memory where the product is large."""
-    if output.nbytes < LARGE:
-        return np.dot(left, right)
-    shape = (left.shape[0], right.shape[1])
-    return np.dot(left, right, out=empty(shape, output.dtype))
-
-
-def _bind_batched(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    lhs_perm = dims.lhs_batch + dims.lhs_free + dims.lhs_contracting
-    rhs_perm = dims.rhs_batch + dims.rhs_contracting + dims.rhs_free
-    batch = tuple(inputs[0].shape[axis] for axis in dims.lhs_batch)
-    lhs_matrices, rhs_matrices = (*batch, dims.m, dims.k), (*batch, dims.k, dims.n)
-    shape, products = output.shape, (*batch, dims.m, dims.n)
-    per_matrix = dims.m * dims.n * dims.k
-    shared = (
-        output.dtype.char in BLAS
-        and dims.batch * per_matrix >= max(1, get_options().small)
-        and per_matrix < SHARED
-        and batch[:1] > (WIDE_BATCH,)
-    )
-
-    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        left = _blas_ready(packed(lhs.transpose(lhs_perm), lhs_matrices))
-        right = _blas_ready(packed(rhs.transpose(rhs_perm), rhs_matrices))
-        is_direct = out is not None and _takes_products(out)
-        product = out.reshape(products) if is_direct else empty(products, output.dtype)
-        if shared:
-            _matmul_shared(left, right, product)
-        else:
-            with np.errstate(all="ignore"):
-                np.matmul(left, right, out=product)
-        if out is None:
-            return product.reshape(shape)
-        if not is_direct:
-            np.copyto(out, product.reshape(shape))
-        return out
-
-    return run
-
-
-def _takes_products(out: Any) -> bool:
-    """Whether BLAS writes its matrices where they belong: they lie one after another."""
-    return bool(out.flags.c_contiguous and out.flags.aligned)
-
-
-def _matmul_shared(left: Any, right: Any, product: Any) -> None:
-    """Matrices of a batch shared among our threads, BLAS on one thread for each."""
-
-    def piece(start: int, stop: int) -> None:
-        with np.errstate(all="ignore"):
-            np.matmul(left[start:stop], right[start:stop], out=product[start:stop])
-
-    with ONE_BLAS_THREAD:
-        parallel_for(piece, len(product))
-
-
-def _plain(perm: Axes, spec: ArraySpec, matrix: tuple[int, int]) -> bool:
-    return perm == tuple(range(len(perm))) and spec.shape == matrix
-
-
-def _matmul(lhs: Any, rhs: Any, out: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return np.matmul(_blas_ready(lhs), _blas_ready(rhs), out=out)
-
-
-def _blas_ready(x: Any) -> Any:
-    """x itself when each of its matrices has unit stride along one axis, else a packed copy."""
-    rows, columns = x.strides[-2:]
-    m, n, size = x.shape[-2], x.shape[-1], x.itemsize
-    if (columns == size and (m == 1 or rows >= n * size)) or (
-        rows == size and (n == 1 or columns >= m * size)
-    ):
-        return x
-    return move(empty(x.shape, x.dtype), x)

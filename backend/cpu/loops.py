@@ -1,7 +1,8 @@
 """Contraction by a compiled loop nest: many tiny matrices, hyperedges, integers.
 
-The axes of the output are merged where both operands' strides allow, its innermost axis becomes the
-row, the next ones a tile that stays in cache; see `kernels.loops`. Scratch: offset tables only.
+The axes of the output, as they lie in memory, are merged where both operands' strides allow; the
+innermost becomes the row, the next ones a tile that stays in cache; see `kernels.loops`. Scratch: offset
+tables only.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 
 from ..catalogue import DotDims
 from ..protocol import Kernel
-from ..spec import ArraySpec
-from .buffers import empty
+from ..spec import ArraySpec, Axes
+from .buffers import empty, in_layout
 from .kernels.loops import contract_tiles
 from .strided import Axis, axis_table, element_strides, flat, merge_axes, offsets
 from .threads import parallel_for
@@ -27,23 +28,23 @@ DTYPES = frozenset("bBhHiIlLqQfdFD")  # dtype characters that numba computes as 
 def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general`; offset tables are kept for the strides last seen."""
     kept: list[tuple[Any, _Tables | None]] = [(None, None)]
+    order = tuple(range(len(output.shape))) if output.layout is None else output.layout
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        target = (
-            out
-            if out is not None and out.flags.c_contiguous and out.flags.aligned
-            else empty(output.shape, output.dtype)
-        )
+        if out is not None and out.flags.aligned and out.transpose(order).flags.c_contiguous:
+            target = out
+        else:
+            target = in_layout(output, lambda shape: empty(shape, output.dtype))
         lhs, rhs = _readable(lhs), _readable(rhs)
         (left, left_origin), (right, right_origin) = flat(lhs), flat(rhs)
         key = (lhs.strides, rhs.strides)
         seen, tables = kept[0]  # read once: another thread may put its own there at any time
         if tables is None or seen != key:
-            tables = _Tables(dims, lhs, rhs)
+            tables = _Tables(dims, order, lhs, rhs)
             kept[0] = (key, tables)
         arguments = tables.arguments
         origins = np.array((left_origin, right_origin))
-        elements = target.reshape(-1)
+        elements = target.transpose(order).reshape(-1)
 
         def piece(start: int, stop: int) -> None:
             contract_tiles(start, stop, elements, left, right, origins, *arguments)
@@ -60,7 +61,7 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
 class _Tables:
     """Offsets of tiles, rows and contracted elements for operands of given strides."""
 
-    def __init__(self, dims: DotDims, lhs: Any, rhs: Any) -> None:
+    def __init__(self, dims: DotDims, order: Axes, lhs: Any, rhs: Any) -> None:
         left, right = element_strides(lhs) or [], element_strides(rhs) or []
         axes = [
             *(
@@ -71,7 +72,7 @@ class _Tables:
             *((rhs.shape[j], 0, right[j]) for j in dims.rhs_free),
         ]
         pairs = zip(dims.lhs_contracting, dims.rhs_contracting, strict=True)
-        outer, tile, row = _split(merge_axes(axes))
+        outer, tile, row = _split(merge_axes([axes[axis] for axis in order]))
         contracted = [(lhs.shape[i], left[i], right[j]) for i, j in pairs]
         self.tiles = math.prod(n for n, _, _ in outer)
         self.arguments = (

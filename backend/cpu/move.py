@@ -83,14 +83,15 @@ def packed(x: Any, shape: Shape) -> Any:
     """x.reshape(shape): a view where strides allow, else a copy made by `move`."""
     if x.size < max(1, get_options().small) or x.flags.c_contiguous:
         return x.reshape(shape)
-    view = _reshaped_view(x, shape)
+    view = reshaped_view(x, shape)
     if view is not None:
         return view
     copy = empty(x.shape, x.dtype)
     return move(copy, x).reshape(shape)
 
 
-def _reshaped_view(x: Any, shape: Shape) -> Any:
+def reshaped_view(x: Any, shape: Shape) -> Any:
+    """x.reshape(shape) if that is a view, else None."""
     if _HAS_COPY_ARGUMENT:
         try:
             return x.reshape(shape, copy=False)

@@ -11,6 +11,7 @@ from .conj_sinking import conj_sinking
 from .dead_code import dead_code
 from .dot_decomposition import dot_decomposition
 from .dot_dimension_sorting import dot_dimension_sorting
+from .layout_assignment import layout_assignment
 from .layout_simplification import layout_simplification
 from .singleton_reduction import singleton_reduction
 from .transpose_folding import transpose_folding
@@ -69,11 +70,18 @@ PIPELINE: tuple[Pass, ...] = (
         "every slot is an input, an output, or read by an instruction",
         dead_code,
     ),
+    Pass(
+        "layout_assignment",
+        "an array is the same in whatever order its axes lie in memory",
+        "a slot has a layout only if one dot_general makes it and one other alone reads it",
+        layout_assignment,
+    ),
 )
 """In order; the precondition of every pass is a verified program, and it returns one.
 
 Axes of size 1 go first, since views come of them; conjugates leave the views that the next two passes
-merge and fold. What all of these made alike is then computed once, and what nobody reads is dropped.
+merge and fold. What all of these made alike is then computed once, and what nobody reads is dropped. What
+is left is given its order in memory.
 What an output is, or is a view of, is shown.
 """
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from tests.program.programs import random_program
+from tests.program.programs import any_layouts, random_program
 from tests.program.rewrites.common import Make, body, dot
 from tests.program.rewrites.transpose_folding import foldable
 
@@ -94,8 +94,9 @@ def test_every_pass_has_a_law_and_a_postcondition() -> None:
 
 
 @pytest.mark.parametrize("seeds", [range(k * 100, k * 100 + 100) for k in range(6)], ids=str)
-def test_postconditions(seeds: range) -> None:
+def test_postconditions(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its pass in the pipeline; a second run of a pass finds nothing more to do."""
+    any_layouts(monkeypatch)
     for seed in seeds:
         *_, (_, program) = found = list(stages(random_program(seed)))
         for one in CANONICAL_PRODUCTS:

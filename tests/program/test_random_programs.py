@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from tests.program.programs import (
+    any_layouts,
     as_tuple,
     assert_same,
     by_laws,
@@ -26,6 +27,11 @@ from einloom.program.verify import verify
 GROUPS = 12
 EACH = 200  # programs of a group
 SEEDS = range(GROUPS * EACH)
+
+
+@pytest.fixture(autouse=True)
+def _any_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    any_layouts(monkeypatch)
 
 
 def note(error: Exception, seed: int, stage: str) -> None:

@@ -1,0 +1,247 @@
+"""A contraction as products of matrices that BLAS reads where they lie.
+
+Which axes are matrices, which are loops around them and what is copied first is decided by
+`products.plan_matrices` for the orders that the specs name, row-major where they name none. Arrays may lie
+otherwise all the same (users' operands do): what then does not fit is copied when the kernel runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._base.options import get_options
+from ..catalogue import DotDims
+from ..products import Contraction, Labels, Products, contraction_of, plan_matrices
+from ..protocol import Kernel
+from ..spec import ArraySpec, Axes, Shape
+from .blas import ONE_BLAS_THREAD
+from .buffers import LARGE, empty, in_layout
+from .move import move, packed, reshaped_view
+from .threads import parallel_for
+
+BLAS = frozenset("fdFD")
+SHARED = 1 << 21  # multiplications per matrix below which BLAS gains nothing from its own threads
+WIDE = 8  # matrices along one loop from which they are shared out
+
+
+def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    """A kernel for a contraction with at least one multiplication; see `_Views` for what it looks at."""
+    lhs, rhs = inputs
+    lhs_perm, rhs_perm = dims.lhs_free + dims.lhs_contracting, dims.rhs_contracting + dims.rhs_free
+    one = not dims.lhs_batch and output.layout is None
+    if one and _plain(lhs_perm, lhs, (dims.m, dims.k)) and _plain(rhs_perm, rhs, (dims.k, dims.n)):
+        return _bind_plain(output)
+    step, left, right = contraction_of(dims, lhs, rhs)
+    orders = _orders(left, right, (lhs, rhs, output))
+    plan = plan_matrices(step, orders)
+    views = _Views(step, plan, left, right, orders)
+    if one and not views.loops and views.is_row_major:
+        return _bind_one(views, output)
+    return _bind_loops(views, step, plan, output)
+
+
+def packed_bytes(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> int:
+    """Upper bound of what is copied: an operand whose order is not known may have to be."""
+    lhs, rhs = inputs
+    step, left, right = contraction_of(dims, lhs, rhs)
+    plan = plan_matrices(step, _orders(left, right, (lhs, rhs, output)))
+    is_copied = (
+        plan.packed[0] or lhs.layout is None,
+        plan.packed[1] or rhs.layout is None,
+        plan.packed[2],
+    )
+    return sum(x.nbytes for x, copied in zip((lhs, rhs, output), is_copied, strict=True) if copied)
+
+
+def _orders(
+    left: Labels, right: Labels, specs: tuple[ArraySpec, ArraySpec, ArraySpec]
+) -> tuple[Labels, Labels, Labels]:
+    """Labels of lhs, rhs and out as they lie in memory; those of out are its axes."""
+    lhs, rhs, out = (
+        range(len(spec.shape)) if spec.layout is None else spec.layout for spec in specs
+    )
+    return tuple(left[axis] for axis in lhs), tuple(right[axis] for axis in rhs), tuple(out)
+
+
+class _Views:
+    """How each array is looked at: axes permuted by `perm`, then reshaped to [loops..., rows, columns].
+
+    Loops that are neighbours in every array are one; an array that does not depend on a loop has size 1
+    there, which matmul broadcasts.
+    """
+
+    def __init__(
+        self,
+        step: Contraction,
+        plan: Products,
+        left: Labels,
+        right: Labels,
+        orders: Sequence[Labels],
+    ) -> None:
+        inner = {*plan.rows, *plan.columns}
+        given = [
+            None if copied else order for copied, order in zip(plan.packed, orders, strict=True)
+        ]
+        labels = [x for x in orders[2] if x not in inner]
+        if plan.packed[2]:  # a temporary: batches first, where matmul finds them fastest
+            labels.sort()
+        merged = _merged(labels, step, given)
+        self.loops = [step.size(group) for group in merged]
+        sides = ({*step.batch, *step.rows}, {*step.batch, *step.columns})
+        matrices = (
+            (plan.rows, plan.contracted),
+            (plan.contracted, plan.columns),
+        )
+        out_axes: Labels = (*labels, *plan.rows, *plan.columns)
+        self.perms: list[Axes] = []
+        self.shapes: list[Shape] = []
+        for own, has, matrix in zip((left, right), sides, matrices, strict=True):
+            axis_of = {label: axis for axis, label in enumerate(own)}
+            order = [x for x in labels if x in has] + [x for group in matrix for x in group]
+            self.perms.append(tuple(axis_of[x] for x in order))
+            loops = (step.size(group) if group[0] in has else 1 for group in merged)
+            self.shapes.append((*loops, *(step.size(group) for group in matrix)))
+        self.perms.append(out_axes)
+        self.shapes.append((*self.loops, step.size(plan.rows), step.size(plan.columns)))
+        self.is_row_major = out_axes == tuple(range(len(out_axes)))
+
+
+def _merged(
+    labels: Iterable[int], step: Contraction, orders: Sequence[Labels | None]
+) -> list[list[int]]:
+    """Groups of loops that every array has as neighbours, or not at all."""
+    group_of = {
+        x: k for k, group in enumerate((step.batch, step.rows, step.columns)) for x in group
+    }
+    places = [None if o is None else {x: at for at, x in enumerate(o)} for o in orders]
+    merged: list[list[int]] = []
+    for x in labels:
+        before = merged[-1][-1] if merged else None
+        if (
+            before is not None
+            and group_of[before] == group_of[x]
+            and all(at is None or x not in at or at[x] == at[before] + 1 for at in places)
+        ):
+            merged[-1].append(x)
+        else:
+            merged.append([x])
+    return merged
+
+
+def _plain(perm: Axes, spec: ArraySpec, matrix: tuple[int, int]) -> bool:
+    return perm == tuple(range(len(perm))) and spec.shape == matrix and spec.layout is None
+
+
+def _bind_plain(output: ArraySpec) -> Kernel:
+    """Operands and result are the matrices themselves."""
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        if out is None:
+            return _dot(lhs, rhs, output)
+        if _takes_products(out):
+            return np.dot(lhs, rhs, out)
+        with np.errstate(all="ignore"):
+            return np.matmul(_blas_ready(lhs), _blas_ready(rhs), out=out)
+
+    return run
+
+
+def _bind_one(views: _Views, output: ArraySpec) -> Kernel:
+    """One product of matrices, whose axes are those of the result in order."""
+    (lhs_perm, rhs_perm, _), (lhs_shape, rhs_shape, matrix) = views.perms, views.shapes
+    shape = output.shape
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        left = packed(lhs.transpose(lhs_perm), lhs_shape)
+        right = packed(rhs.transpose(rhs_perm), rhs_shape)
+        # np.dot, not matmul: it packs what BLAS cannot read, where matmul falls back to slow loops
+        if out is None:
+            return _dot(left, right, output).reshape(shape)
+        if _takes_products(out):
+            np.dot(left, right, out=out.reshape(matrix))
+            return out
+        np.copyto(out, _dot(left, right, output).reshape(shape))
+        return out
+
+    return run
+
+
+def _dot(left: Any, right: Any, output: ArraySpec) -> Any:
+    """np.dot of two matrices, into lent memory where the product is large."""
+    if output.nbytes < LARGE:
+        return np.dot(left, right)
+    shape = (left.shape[0], right.shape[1])
+    return np.dot(left, right, out=empty(shape, output.dtype))
+
+
+def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArraySpec) -> Kernel:
+    """numpy.matmul over the loops; small matrices are shared among our threads."""
+    (lhs_perm, rhs_perm, out_perm), (lhs_shape, rhs_shape, products) = views.perms, views.shapes
+    unmerged = tuple(step.sizes[x] for x in out_perm)
+    dtype = output.dtype
+    per_matrix = math.prod(step.size(x) for x in (plan.rows, plan.columns, plan.contracted))
+    widest = max(range(len(views.loops)), key=views.loops.__getitem__, default=0)
+    shared = (
+        dtype.char in BLAS
+        and plan.calls * per_matrix >= max(1, get_options().small)
+        and per_matrix < SHARED
+        and views.loops[widest : widest + 1] >= [WIDE]
+    )
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        left = _blas_ready(packed(lhs.transpose(lhs_perm), lhs_shape))
+        right = _blas_ready(packed(rhs.transpose(rhs_perm), rhs_shape))
+        if out is None:
+            out = in_layout(output, lambda shape: empty(shape, dtype))
+        target = out.transpose(out_perm)
+        product = reshaped_view(target, products)
+        is_direct = product is not None and _is_blas_ready(product) and product.flags.aligned
+        if not is_direct:
+            product = empty(products, dtype)
+        if shared:
+            _matmul_shared(left, right, product, widest)
+        else:
+            with np.errstate(all="ignore"):
+                np.matmul(left, right, out=product)
+        if not is_direct:
+            move(target, product.reshape(unmerged))
+        return out
+
+    return run
+
+
+def _takes_products(out: Any) -> bool:
+    """Whether BLAS writes its matrices where they belong: they lie one after another."""
+    return bool(out.flags.c_contiguous and out.flags.aligned)
+
+
+def _matmul_shared(left: Any, right: Any, product: Any, axis: int) -> None:
+    """Matrices along one loop shared among our threads, BLAS on one thread for each."""
+    before = (slice(None),) * axis
+
+    def piece(start: int, stop: int) -> None:
+        some = (*before, slice(start, stop))
+        a, b = (x[some] if x.shape[axis] > 1 else x for x in (left, right))
+        with np.errstate(all="ignore"):
+            np.matmul(a, b, out=product[some])
+
+    with ONE_BLAS_THREAD:
+        parallel_for(piece, product.shape[axis])
+
+
+def _blas_ready(x: Any) -> Any:
+    """x itself when each of its matrices has unit stride along one axis, else a packed copy."""
+    return x if _is_blas_ready(x) else move(empty(x.shape, x.dtype), x)
+
+
+def _is_blas_ready(x: Any) -> bool:
+    rows, columns = x.strides[-2:]
+    m, n, size = x.shape[-2], x.shape[-1], x.itemsize
+    return bool(
+        (columns == size and (m == 1 or rows >= n * size))
+        or (rows == size and (n == 1 or columns >= m * size))
+    )

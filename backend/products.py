@@ -1,0 +1,265 @@
+"""How a contraction of arrays that lie anyhow in memory becomes products of matrices.
+
+BLAS multiplies [m, k] by [k, n] where each matrix has unit stride along one axis. Axes that are
+neighbours in memory are one axis of a matrix; axes that are not are loops around the product, since a
+matrix may be any slice of an array whose last axis belongs to it. So there are three ways to meet an
+array whose axes lie in a bad order: loop, and multiply smaller matrices; copy an operand first; multiply
+into a temporary and move that. `plan_products` weighs them by `CostModel`.
+
+Orders are tuples of labels, the slowest axis first; None is an order that nobody has chosen yet: it then
+costs nothing, which is how the orders of a whole program are searched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .rules import DotDims
+from .spec import ArraySpec
+
+Labels = tuple[int, ...]
+Order = Labels | None
+Orders = tuple[Order, Order, Order]  # of lhs, rhs and out
+
+
+class CostModel(NamedTuple):
+    """Rates of one machine in float64, from which alternatives are told apart; seconds are no promise.
+
+    Measured on two cores of an x86-64 machine with AVX2 (docs/development.md).
+    """
+
+    version: int = 1
+    products: float = 4.5e10  # multiplications and additions a second in large matrices
+    stream: float = 1.5e10  # bytes a second that a kernel reads or writes in order
+    moves: float = 6e9  # bytes of an array that are copied into another order in a second
+    call: float = 0.5e-6  # seconds for one product of a loop
+    edges: tuple[int, int, int] = (6, 6, 12)  # m, n and k at which half of the rate is reached
+    row: int = 16  # elements of an innermost run at which loops become vector instructions
+
+
+MODEL = CostModel()
+RATES = {"f": 2.0, "d": 1.0, "F": 0.5, "D": 0.25}  # of products beside float64, by dtype character
+TINY = 512
+"""Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """out[batch, rows, columns] = sum over contracted of lhs[batch, rows, contracted] * rhs[...].
+
+    Labels of the four groups, and the size of each label; `itemsize` in bytes, `rate` of products relative
+    to float64.
+    """
+
+    sizes: Mapping[int, int]
+    batch: Labels
+    rows: Labels
+    columns: Labels
+    contracted: Labels
+    itemsize: int = 8
+    rate: float = 1.0
+
+    def size(self, labels: Iterable[int]) -> int:
+        return math.prod(self.sizes[x] for x in labels)
+
+
+def contraction_of(
+    dims: DotDims, lhs: ArraySpec, rhs: ArraySpec
+) -> tuple[Contraction, Labels, Labels]:
+    """A dot_general in labels, and those of the axes of both operands. Labels 0, 1, ... are the axes of the
+    output, the contracted ones follow."""
+    left, right = [0] * len(lhs.shape), [0] * len(rhs.shape)
+    count = 0
+    groups: list[Labels] = []
+    for group in (
+        [*zip(dims.lhs_batch, dims.rhs_batch, strict=True)],
+        [(axis, None) for axis in dims.lhs_free],
+        [(None, axis) for axis in dims.rhs_free],
+        [*zip(dims.lhs_contracting, dims.rhs_contracting, strict=True)],
+    ):
+        for label, (i, j) in enumerate(group, count):
+            if i is not None:
+                left[i] = label
+            if j is not None:
+                right[j] = label
+        groups.append(tuple(range(count, count + len(group))))
+        count += len(group)
+    sizes = dict(zip(left, lhs.shape, strict=True)) | dict(zip(right, rhs.shape, strict=True))
+    batch, rows, columns, contracted = groups
+    rate = RATES.get(lhs.dtype.char, 1.0)
+    step = Contraction(sizes, batch, rows, columns, contracted, lhs.dtype.itemsize, rate)
+    return step, tuple(left), tuple(right)
+
+
+class Products(NamedTuple):
+    """A plan: `calls` products [m, k] x [k, n], and what is copied first or after."""
+
+    seconds: float
+    copied_bytes: int
+    packed: tuple[bool, bool, bool]  # lhs, rhs, out
+    rows: Labels = ()  # labels of one matrix, in the order in which they are one axis
+    columns: Labels = ()
+    contracted: Labels = ()
+    calls: int = 1
+
+
+def plan_products(step: Contraction, orders: Orders, model: CostModel = MODEL) -> Products:
+    """The cheapest way to contract operands in these orders into a result in that order."""
+    m, n, k = step.size(step.rows), step.size(step.columns), step.size(step.contracted)
+    if k == 1 or m * n * k < TINY:
+        return _loop_nest(step, orders, model)
+    return plan_matrices(step, orders, model)
+
+
+def plan_matrices(step: Contraction, given: Orders, model: CostModel = MODEL) -> Products:
+    """The same by matrix products alone.
+
+    >>> step = Contraction({0: 30, 1: 20, 2: 50, 3: 40}, (), (0, 1), (2,), (3,))
+    >>> plan = plan_matrices(step, ((0, 3, 1), (3, 2), (0, 1, 2)))  # loops over label 0, nothing copied
+    >>> plan.packed, plan.rows, plan.columns, plan.contracted, plan.calls
+    ((False, False, False), (1,), (2,), (3,), 30)
+    """
+    m, n, k = step.size(step.rows), step.size(step.columns), step.size(step.contracted)
+    batch = step.size(step.batch)
+    macs = batch * m * n * k
+    nbytes = [batch * x * step.itemsize for x in (m * k, k * n, m * n)]
+    streamed = sum(nbytes) / model.stream
+    best: Products | None = None
+    for packed in PACKINGS:
+        copied_bytes = 0
+        orders: list[Order] = [*given]
+        for at in range(3):
+            if packed[at]:
+                copied_bytes += nbytes[at]
+                orders[at] = None
+        if any(packed[at] and given[at] is None for at in range(3)):
+            continue  # nothing is copied into an order that is free anyway
+        copying = copied_bytes / model.moves
+        if best is not None and best.seconds <= copying:
+            continue
+        found = _matrices(step, orders)
+        if found is None:
+            continue
+        rows, columns, contracted = found
+        inner = (step.size(rows), step.size(columns), k)
+        calls = macs // math.prod(inner)
+        rate = model.products * step.rate
+        for size, edge in zip(inner, model.edges, strict=True):
+            rate *= size / (size + edge)
+        seconds = max(macs / rate, streamed) + calls * model.call + copying
+        if best is None or seconds < best.seconds:
+            best = Products(seconds, copied_bytes, packed, rows, columns, contracted, calls)
+    assert best is not None  # where all is copied, everything fits
+    return best
+
+
+PACKINGS: tuple[tuple[bool, bool, bool], ...] = (
+    (False, False, False),
+    (True, False, False),
+    (False, True, False),
+    (False, False, True),
+    (True, True, False),
+    (True, False, True),
+    (False, True, True),
+    (True, True, True),
+)
+
+
+def _matrices(step: Contraction, orders: Sequence[Order]) -> tuple[Labels, Labels, Labels] | None:
+    """Labels of the rows, columns and contracted axis of one matrix product; None if BLAS cannot read or
+    write matrices in these orders."""
+    lhs, rhs, out = orders
+    ends: dict[str, int] = {}
+    for order, groups in (
+        (lhs, (("rows", step.rows), ("contracted", step.contracted))),
+        (rhs, (("columns", step.columns), ("contracted", step.contracted))),
+        (out, (("rows", step.rows), ("columns", step.columns))),
+    ):
+        if not order:
+            continue
+        last = order[-1]
+        for name, labels in groups:
+            if last in labels:
+                if ends.setdefault(name, last) != last:
+                    return None  # two arrays have unit stride along different axes of one group
+                break
+        else:
+            return None  # unit stride along a batch axis
+    contracted = _longest_run(step, step.contracted, lhs, rhs, ends.get("contracted"))
+    if len(contracted) != len(step.contracted):
+        return None
+    rows = _longest_run(step, step.rows, lhs, out, ends.get("rows"))
+    columns = _longest_run(step, step.columns, rhs, out, ends.get("columns"))
+    if (step.rows and not rows) or (step.columns and not columns):
+        return None
+    return rows, columns, contracted
+
+
+def _longest_run(
+    step: Contraction, labels: Labels, first: Order, second: Order, end: int | None
+) -> Labels:
+    """The largest run of `labels` that are neighbours in both orders, with `end` last if that is given."""
+    if not labels:
+        return ()
+    if first is None or second is None:
+        order, other = (first or second), None
+        if order is None:
+            return labels
+    else:
+        order, other = first, {x: at for at, x in enumerate(second)}
+    wanted = set(labels)
+    runs: list[list[int]] = []
+    before: int | None = None
+    for x in order:
+        if x in wanted:
+            if before is not None and (other is None or other[x] == other[before] + 1):
+                runs[-1].append(x)
+            else:
+                runs.append([x])
+            before = x
+        else:
+            before = None
+    if end is not None:
+        return tuple(next((run for run in runs if run[-1] == end), ()))
+    return tuple(max(runs, key=step.size))
+
+
+def _loop_nest(step: Contraction, orders: Orders, model: CostModel) -> Products:
+    """A loop nest over the output reads any order; a short innermost run, or one that an operand does not
+    read in order, is not vectorised and uses little of each cache line."""
+    batch = step.size(step.batch)
+    sizes = [
+        batch * step.size(x + y) * step.itemsize
+        for x, y in (
+            (step.rows, step.contracted),
+            (step.contracted, step.columns),
+            (step.rows, step.columns),
+        )
+    ]
+    seconds = sum(sizes) / model.stream
+    macs = batch * step.size(step.rows + step.columns + step.contracted)
+    run = _innermost(step, *orders)
+    speed = min(1.0, run / model.row)
+    seconds = max(seconds, 8 * macs / (model.products * step.rate)) / max(speed, 1 / 8)
+    return Products(seconds, 0, (False, False, False))
+
+
+def _innermost(step: Contraction, lhs: Order, rhs: Order, out: Order) -> int:
+    """Elements at the end of `out` that every operand reads in order or does not depend on."""
+    if out is None:
+        return 1 << 20
+    after = [None if order is None else order[::-1] for order in (lhs, rhs)]
+    seen = [0, 0]
+    length = 1
+    for x in reversed(out):
+        for side, (order, own) in enumerate(zip(after, (step.rows, step.columns), strict=True)):
+            if order is None or not (x in own or x in step.batch):
+                continue
+            if seen[side] >= len(order) or order[seen[side]] != x:
+                return length
+            seen[side] += 1
+        length *= step.sizes[x]
+    return length

@@ -1,0 +1,185 @@
+"""Which order the axes of intermediates have in memory, such that little is copied.
+
+A dot_general reads axes that are neighbours as one, and loops over others; what lies badly is copied.
+Between two products the order is ours: it decides what the one writes and the other reads. The slots are
+taken by size, the largest first; each is given, of the orders in which the axes that play the same role
+for its maker and its reader are neighbours, the one that costs least with what is decided already around
+it, and is looked at again when all have been decided. What nobody has decided yet counts as free.
+
+Costs are those of backend.products: seconds of the products that the orders allow, and of the copies.
+
+Precondition: a verified program. Postcondition: the same instructions; a slot has a layout only if
+dot_general makes it and one other dot_general alone reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from ...backend.catalogue import dot_dims
+from ...backend.products import Contraction, Order, contraction_of, plan_products
+from ...backend.spec import Axes
+from ..ir import Instruction, Program
+from .rewrite import use_counts
+
+LEAST = 256 << 10  # bytes below which a copy stays in cache and costs less than to think about it
+MOST_SLOTS = 128  # the largest ones of a program
+SWEEPS = 3
+GROUPS = 4  # of axes, all orders of which are tried
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One dot_general: labels 0 to r - 1 are the axes of its output, further ones are contracted."""
+
+    slots: tuple[int, int, int]  # lhs, rhs, out
+    contraction: Contraction
+    labels: tuple[Axes, Axes, Axes]  # of the axes of lhs, rhs, out
+
+    def seconds(self, orders: dict[int, Axes]) -> float:
+        placed = self.order(0, orders), self.order(1, orders), self.order(2, orders)
+        return plan_products(self.contraction, placed).seconds
+
+    def order(self, side: int, orders: dict[int, Axes]) -> Order:
+        """Labels as they lie in memory; None where nobody has decided."""
+        axes, labels = orders.get(self.slots[side]), self.labels[side]
+        return None if axes is None else tuple(labels[axis] for axis in axes)
+
+
+def layout_assignment(program: Program) -> Program:
+    free = _free_slots(program)
+    if not free:
+        return program
+    steps = {
+        ins.outputs[0]: _step(program, ins) for ins in program.instructions if _is_product(ins)
+    }
+    reader = {slot: step for step in steps.values() for slot in step.slots[:2]}
+    touched = [step for step in steps.values() if not free.isdisjoint(step.slots)]
+    rows = {
+        slot: tuple(range(len(program.slots[slot].shape)))
+        for step in touched
+        for slot in step.slots
+    }
+    orders = {slot: order for slot, order in rows.items() if slot not in free}
+    by_size = sorted(free, key=lambda slot: (-program.slots[slot].nbytes, slot))
+    for _ in range(SWEEPS):
+        before = dict(orders)
+        for slot in by_size:
+            orders[slot] = _best_order(slot, steps[slot], reader[slot], orders)
+        if orders == before:
+            break
+    if sum(step.seconds(rows) for step in touched) <= sum(step.seconds(orders) for step in touched):
+        return program
+    slots = list(program.slots)
+    for slot in by_size:
+        layout = None if orders[slot] == rows[slot] else orders[slot]
+        slots[slot] = replace(slots[slot], layout=layout)
+    return replace(program, slots=tuple(slots))
+
+
+def _decided(program: Program, slot: int, free: set[int]) -> Axes:
+    """The order of a slot that is not ours to choose, or the one that we begin with."""
+    layout = None if slot in free else program.slots[slot].layout
+    return tuple(range(len(program.slots[slot].shape))) if layout is None else layout
+
+
+def _is_product(ins: Instruction) -> bool:
+    return ins.op == "dot_general"
+
+
+def _free_slots(program: Program) -> set[int]:
+    """The largest slots that one product makes and another reads."""
+    uses: Counter[int] = use_counts(program)
+    made = {ins.outputs[0] for ins in program.instructions if _is_product(ins)}
+    read = {slot for ins in program.instructions if _is_product(ins) for slot in ins.inputs}
+    found = [
+        slot
+        for slot in made & read
+        if uses[slot] == 1
+        and program.slots[slot].nbytes >= LEAST
+        and not program.slots[slot].bounds
+    ]
+    found.sort(key=lambda slot: (-program.slots[slot].nbytes, slot))
+    return set(found[:MOST_SLOTS])
+
+
+def _step(program: Program, ins: Instruction) -> _Step:
+    lhs, rhs = program.specs(ins.inputs[:2])
+    dims = dot_dims(ins.attrs, lhs.shape, rhs.shape)
+    contraction, left, right = contraction_of(dims, lhs, rhs)
+    out = tuple(range(len(program.slots[ins.outputs[0]].shape)))
+    slots = (ins.inputs[0], ins.inputs[1], ins.outputs[0])
+    return _Step(slots, contraction, (left, right, out))
+
+
+def _best_order(slot: int, maker: _Step, reader: _Step, orders: dict[int, Axes]) -> Axes:
+    candidates = _candidates(slot, maker, reader, orders)
+    if slot in orders:
+        candidates.insert(0, orders[slot])
+    best, least = candidates[0], math.inf
+    tried = dict(orders)
+    for order in dict.fromkeys(candidates):
+        tried[slot] = order
+        seconds = maker.seconds(tried) + reader.seconds(tried)
+        if seconds < least * (1 - 1e-9):
+            best, least = order, seconds
+    return best
+
+
+def _candidates(slot: int, maker: _Step, reader: _Step, orders: dict[int, Axes]) -> list[Axes]:
+    """Orders of the axes of `slot` in which those of one role, for its maker and for its reader, are
+    neighbours; within a role as the arrays around have them."""
+    side = reader.slots.index(slot)
+    made, used = maker.contraction, reader.contraction
+    role: dict[int, tuple[int, int]] = {}
+    for axis, label in enumerate(reader.labels[side]):
+        use = 0 if label in used.batch else 1 if label in used.contracted else 2
+        role[axis] = (use, 0 if axis in made.batch else 1 if axis in made.rows else 2)
+    found: list[Axes] = []
+    for axes in _hints(slot, side, maker, reader, orders):
+        batch = [axis for axis in axes if role[axis][0] == 0]
+        rest = [axis for axis in axes if role[axis][0] != 0]
+        groups = _grouped(rest, [role[axis] for axis in rest])
+        if len(groups) <= GROUPS:
+            found += [_joined(batch, *some) for some in permutations(groups)]
+        for pair in (
+            _grouped(rest, [role[axis][0] for axis in rest]),
+            _grouped(rest, [role[axis][1] for axis in rest]),
+        ):
+            found += [_joined(batch, *some) for some in (pair, pair[::-1])]
+        by_maker = _grouped(axes, [role[axis][1] for axis in axes])
+        by_maker.sort(key=lambda group: role[group[0]][1])
+        found.append(_joined(*by_maker))
+    return list(dict.fromkeys(found))
+
+
+def _hints(
+    slot: int, side: int, maker: _Step, reader: _Step, orders: dict[int, Axes]
+) -> Iterator[Axes]:
+    """All axes of `slot`: as its maker's operands have them, then as what its reader meets has them."""
+    n = len(maker.labels[2])
+    seen: dict[int, None] = {}
+    for k in (0, 1):
+        seen |= dict.fromkeys(x for x in maker.order(k, orders) or maker.labels[k] if x < n)
+    yield tuple(seen)
+    axis_of = {label: axis for axis, label in enumerate(reader.labels[side])}
+    met: dict[int, None] = {}
+    for k in (1 - side, 2):
+        met |= dict.fromkeys(axis_of[x] for x in reader.order(k, orders) or () if x in axis_of)
+    if met:
+        yield tuple(met | seen)
+
+
+def _grouped(axes: Sequence[int], roles: Sequence[object]) -> list[Axes]:
+    groups: dict[object, list[int]] = {}
+    for axis, role in zip(axes, roles, strict=True):
+        groups.setdefault(role, []).append(axis)
+    return [tuple(group) for group in groups.values()]
+
+
+def _joined(*groups: Iterable[int]) -> Axes:
+    return tuple(axis for group in groups for axis in group)
