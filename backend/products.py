@@ -178,7 +178,7 @@ def _matrices(step: Contraction, orders: Sequence[Order]) -> tuple[Labels, Label
         (rhs, (("columns", step.columns), ("contracted", step.contracted))),
         (out, (("rows", step.rows), ("columns", step.columns))),
     ):
-        if not order:
+        if not order or not any(labels for _, labels in groups):  # a number for each loop
             continue
         last = order[-1]
         for name, labels in groups:

@@ -8,6 +8,7 @@ from ..harness import CaseResult
 from .einsum import einsum
 from .elementwise import elementwise
 from .imports import imports
+from .layouts import layouts
 from .overhead import overhead
 from .permutations import permutations
 from .program import program
@@ -22,5 +23,6 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "reductions": reductions,
     "threads": threads,
     "program": program,
+    "layouts": layouts,
     "import": imports,
 }

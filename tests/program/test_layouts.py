@@ -1,0 +1,203 @@
+"""Layouts of intermediates: what is chosen, that it changes no result, and that less is copied."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.suites.layouts import canonical_bytes, copied_bytes, row_major
+from tests.program.programs import any_layouts
+from tests.program.rewrites.common import dot
+from tests.program.rewrites.layout_assignment import chain
+
+import einloom
+from einloom.backend import products
+from einloom.backend.catalogue import dot_dims, infer
+from einloom.backend.cpu import cpu, matrices
+from einloom.backend.products import Contraction, contraction_of, plan_matrices, plan_products
+from einloom.backend.spec import ArraySpec
+from einloom.contract.problem_file import read_problem
+from einloom.program.builder import Builder
+from einloom.program.executable import Executable
+from einloom.program.ir import Program
+from einloom.program.passes import optimise
+
+INSTANCES = Path(__file__).parents[2] / "benchmarks" / "instances"
+
+
+def laid_out(x: Any, layout: tuple[int, ...]) -> Any:
+    """The same array with its axes in this order in memory."""
+    inverse = sorted(range(x.ndim), key=layout.__getitem__)
+    return x.transpose(layout).copy().transpose(inverse)
+
+
+def test_chain() -> None:
+    """[20, 50, 20, 50] with axes 0 and 2 contracted next: as it is they are no axis of a matrix. Now they
+    are, below a loop over the other 50."""
+    build = Builder()
+    before = build.finish(*chain(build))
+    after = optimise(before)
+    assert [slot.layout for slot in after.slots] == [None, None, None, (2, 0, 1, 3), None]
+    assert "float64[20,50,20,50]{2,0,1,3}" in str(after)
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-4, 5, spec.shape).astype("f8") for spec in after.specs(after.inputs)]
+    with copied_bytes() as counted:
+        got = Executable(after, cpu())(*arrays)
+    assert counted == [arrays[2].nbytes]
+    want = np.einsum("iab,bjc,ijd->acd", *arrays, optimize=True)
+    np.testing.assert_array_equal(got, want)
+
+
+def random_step(draw: random.Random) -> tuple[dict[str, Any], ArraySpec, ArraySpec]:
+    """A dot_general of up to three axes in each role, in any order."""
+    counts = [draw.randint(0, 2) for _ in range(4)]
+    sizes = [
+        [draw.choice((2, 3, 5) if draw.random() < 0.9 else (1,)) for _ in range(count)]
+        for count in counts
+    ]
+    tags = [[(role, k) for k in range(count)] for role, count in enumerate(counts)]
+    left, right = tags[0] + tags[1] + tags[3], tags[0] + tags[2] + tags[3]
+    draw.shuffle(left)
+    draw.shuffle(right)
+    attrs = {
+        name: (tuple(left.index(x) for x in tags[role]), tuple(right.index(x) for x in tags[role]))
+        for name, role in (("batch", 0), ("contracting", 3))
+    }
+    dtype = np.dtype(draw.choice(("f4", "f8", "c8", "c16")))
+    shapes = [tuple(sizes[role][k] for role, k in side) for side in (left, right)]
+    return attrs, ArraySpec(dtype, shapes[0]), ArraySpec(dtype, shapes[1])
+
+
+def with_layout(spec: ArraySpec, draw: random.Random) -> ArraySpec:
+    layout = tuple(draw.sample(range(len(spec.shape)), len(spec.shape)))
+    return ArraySpec(spec.dtype, spec.shape, layout)
+
+
+@pytest.mark.parametrize("group", range(8))
+def test_any_layout_of_operands_and_result(group: int) -> None:
+    """A kernel makes what it should in the order it should, copies what its plan says, and takes arrays
+    that lie otherwise."""
+    rng = np.random.default_rng(group)
+    for seed in range(group * 100, group * 100 + 100):
+        draw = random.Random(seed)
+        attrs, *plain = random_step(draw)
+        lhs, rhs = (with_layout(spec, draw) for spec in plain)
+        (result,) = infer("dot_general", attrs, tuple(plain))
+        output = with_layout(result, draw)
+        dims = dot_dims(attrs, lhs.shape, rhs.shape)
+        step, left, right = contraction_of(dims, lhs, rhs)
+        orders = matrices._orders(left, right, (lhs, rhs, output))
+        plan = plan_matrices(step, orders)
+        arrays = [
+            laid_out(rng.integers(-3, 4, spec.shape).astype(spec.dtype), spec.layout or ())
+            for spec in (lhs, rhs)
+        ]
+        want = cpu().apply("dot_general", attrs, *(x.copy("C") for x in arrays))
+        kernel = matrices.bind_matrices(dims, (lhs, rhs), output)
+        with copied_bytes() as counted:
+            got = kernel(*arrays)
+        np.testing.assert_array_equal(got, want)
+        assert got.transpose(output.layout).flags.c_contiguous
+        if step.contracted and 1 not in step.sizes.values():  # else strides say nothing
+            assert sum(counted) == plan.copied_bytes, (seed, plan)
+        out = np.full(result.shape, 7, result.dtype)[..., ::-1] if result.shape else None
+        other = [laid_out(x, tuple(reversed(range(x.ndim)))) for x in arrays]
+        np.testing.assert_array_equal(kernel(*other, out=out), want)
+
+
+def test_everything_fits_somehow() -> None:
+    """Whatever the orders, there is a plan; free orders cost nothing more than any that is given."""
+    for seed in range(300):
+        draw = random.Random(seed)
+        attrs, lhs, rhs = random_step(draw)
+        step, left, right = contraction_of(dot_dims(attrs, lhs.shape, rhs.shape), lhs, rhs)
+        out = tuple(range(len(step.batch + step.rows + step.columns)))
+        given = tuple(tuple(draw.sample(x, len(x))) for x in (left, right, out))
+        plan = plan_matrices(step, given)  # type: ignore[arg-type]
+        assert plan.calls * math.prod(
+            step.size(x) for x in (plan.rows, plan.columns, plan.contracted)
+        ) == step.size(step.sizes)
+        free = plan_matrices(step, (None, None, None))
+        assert free.copied_bytes == 0
+        assert free.seconds <= plan.seconds * (1 + 1e-9)
+
+
+def test_orders_of_a_small_product() -> None:
+    """[rows, contracted] of every order: two of three arrays can disagree without a copy."""
+    step = Contraction({0: 64, 1: 64, 2: 64}, (), (0,), (1,), (2,))
+    for lhs in permutations((0, 2)):
+        for rhs in permutations((2, 1)):
+            for out in permutations((0, 1)):
+                assert plan_matrices(step, (lhs, rhs, out)).copied_bytes == 0
+
+
+@pytest.mark.parametrize("seeds", [range(k * 25, k * 25 + 25) for k in range(4)], ids=str)
+def test_random_networks_in_any_layout(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By every engine of small products, in an arena and without."""
+    any_layouts(monkeypatch)
+    decided = 0
+    for seed in seeds:
+        draw = random.Random(seed)
+        n = draw.randint(4, 7)
+        labels = "abcdefghijkl"
+        extents = {label: draw.choice((1, 2, 3, 4)) for label in labels}
+        terms = ["".join(draw.sample(labels, draw.randint(1, 4))) for _ in range(n)]
+        output = "".join(draw.sample(sorted({*"".join(terms)}), 2))
+        dtype = draw.choice(("f8", "f4", "c16", "i8", "f2"))
+        rng = np.random.default_rng(seed)
+        arrays = [rng.integers(-1, 2, [extents[x] for x in term]).astype(dtype) for term in terms]
+        equation = f"{','.join(terms)}->{output}"
+        want = np.einsum(equation, *(x.astype("c16") for x in arrays), optimize=True)
+        if abs(want).max() > 500:
+            continue
+        program = einloom.plan(equation, *arrays).program
+        decided += any(slot.layout for slot in program.slots)
+        executable = Executable(program, cpu())
+        for _ in range(2):
+            np.testing.assert_array_equal(executable(*arrays), want, err_msg=equation)
+        np.testing.assert_array_equal(executable.interpret(*arrays), want, err_msg=equation)
+    assert decided > 5
+
+
+@pytest.mark.parametrize("name", ["str_nw_mera_open_26", "lm_batch_likelihood_sentence_4_4d"])
+def test_published_networks_copy_less(name: str) -> None:
+    """Predicted, for two networks: below 0.3 of what products of [batch, rows, contracted] and [batch,
+    contracted, columns] have to copy."""
+    problem = read_problem(INSTANCES / f"{name}.json")
+    program = einloom.plan(
+        problem.equation, *problem.shapes, planner=problem.paths["opt_flops"]
+    ).program
+    plain = row_major(program)
+    assert predicted(program) < 0.3 * canonical_bytes(plain)
+    assert Executable(program, cpu()).peak_bytes <= Executable(plain, cpu()).peak_bytes
+
+
+def predicted(program: Program) -> int:
+    total = 0
+    for ins in program.instructions:
+        if ins.op == "dot_general":
+            lhs, rhs = program.placed(ins.inputs)
+            dims = dot_dims(ins.attrs, lhs.shape, rhs.shape)
+            step, left, right = contraction_of(dims, lhs, rhs)
+            (out,) = program.placed(ins.outputs)
+            orders = matrices._orders(left, right, (lhs, rhs, out))
+            total += plan_products(step, orders).copied_bytes
+    return total
+
+
+def test_a_product_of_a_slot_with_itself() -> None:
+    """Read twice by one instruction: it keeps its order."""
+    build = Builder()
+    x = build.input("f8", (300, 4, 300))
+    square = dot(build, x, x, ((0, 1), (0, 1)))
+    program = optimise(build.finish(dot(build, square, square, ((0,), (0,)))))
+    assert all(slot.layout is None for slot in program.slots)
+
+
+def test_the_model_is_one_of_a_version() -> None:
+    assert products.MODEL.version == 1
