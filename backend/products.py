@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from .rules import DotDims
@@ -46,7 +47,7 @@ TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Contraction:
     """out[batch, rows, columns] = sum over contracted of lhs[batch, rows, contracted] * rhs[...].
 
@@ -63,7 +64,23 @@ class Contraction:
     rate: float = 1.0
 
     def size(self, labels: Iterable[int]) -> int:
-        return math.prod(self.sizes[x] for x in labels)
+        size = 1
+        for x in labels:
+            size *= self.sizes[x]
+        return size
+
+    @cached_property
+    def amounts(self) -> tuple[int, int, int, int]:
+        """Sizes of the groups: batch, m, n, k."""
+        batch, m, n, k = map(self.size, (self.batch, self.rows, self.columns, self.contracted))
+        return batch, m, n, k
+
+    @cached_property
+    def nbytes(self) -> tuple[int, int, int]:
+        """Of lhs, rhs and out."""
+        batch, m, n, k = self.amounts
+        lhs, rhs, out = (batch * x * self.itemsize for x in (m * k, k * n, m * n))
+        return lhs, rhs, out
 
 
 def contraction_of(
@@ -108,7 +125,7 @@ class Products(NamedTuple):
 
 def plan_products(step: Contraction, orders: Orders, model: CostModel = MODEL) -> Products:
     """The cheapest way to contract operands in these orders into a result in that order."""
-    m, n, k = step.size(step.rows), step.size(step.columns), step.size(step.contracted)
+    _, m, n, k = step.amounts
     if k == 1 or m * n * k < TINY:
         return _loop_nest(step, orders, model)
     return plan_matrices(step, orders, model)
@@ -122,36 +139,35 @@ def plan_matrices(step: Contraction, given: Orders, model: CostModel = MODEL) ->
     >>> plan.packed, plan.rows, plan.columns, plan.contracted, plan.calls
     ((False, False, False), (1,), (2,), (3,), 30)
     """
-    m, n, k = step.size(step.rows), step.size(step.columns), step.size(step.contracted)
-    batch = step.size(step.batch)
+    batch, m, n, k = step.amounts
     macs = batch * m * n * k
-    nbytes = [batch * x * step.itemsize for x in (m * k, k * n, m * n)]
-    streamed = sum(nbytes) / model.stream
+    streamed = sum(step.nbytes) / model.stream
+    full = model.products * step.rate * k / (k + model.edges[2])
     best: Products | None = None
     for packed in PACKINGS:
-        copied_bytes = 0
+        if any(copied and order is None for copied, order in zip(packed, given, strict=True)):
+            continue  # nothing is copied into an order that is free anyway
         orders: list[Order] = [*given]
+        copied_bytes = 0
         for at in range(3):
             if packed[at]:
-                copied_bytes += nbytes[at]
+                copied_bytes += step.nbytes[at]
                 orders[at] = None
-        if any(packed[at] and given[at] is None for at in range(3)):
-            continue  # nothing is copied into an order that is free anyway
         copying = copied_bytes / model.moves
-        if best is not None and best.seconds <= copying:
+        if best is not None and best.seconds <= copying + streamed:
             continue
         found = _matrices(step, orders)
         if found is None:
             continue
         rows, columns, contracted = found
-        inner = (step.size(rows), step.size(columns), k)
-        calls = macs // math.prod(inner)
-        rate = model.products * step.rate
-        for size, edge in zip(inner, model.edges, strict=True):
-            rate *= size / (size + edge)
+        height, width = step.size(rows), step.size(columns)
+        calls = macs // (height * width * k)
+        rate = full * height / (height + model.edges[0]) * width / (width + model.edges[1])
         seconds = max(macs / rate, streamed) + calls * model.call + copying
         if best is None or seconds < best.seconds:
             best = Products(seconds, copied_bytes, packed, rows, columns, contracted, calls)
+        if copied_bytes == 0 and calls == batch:
+            break  # nothing can be better
     assert best is not None  # where all is copied, everything fits
     return best
 
@@ -230,17 +246,8 @@ def _longest_run(
 def _loop_nest(step: Contraction, orders: Orders, model: CostModel) -> Products:
     """A loop nest over the output reads any order; a short innermost run, or one that an operand does not
     read in order, is not vectorised and uses little of each cache line."""
-    batch = step.size(step.batch)
-    sizes = [
-        batch * step.size(x + y) * step.itemsize
-        for x, y in (
-            (step.rows, step.contracted),
-            (step.contracted, step.columns),
-            (step.rows, step.columns),
-        )
-    ]
-    seconds = sum(sizes) / model.stream
-    macs = batch * step.size(step.rows + step.columns + step.contracted)
+    seconds = sum(step.nbytes) / model.stream
+    macs = math.prod(step.amounts)
     run = _innermost(step, *orders)
     speed = min(1.0, run / model.row)
     seconds = max(seconds, 8 * macs / (model.products * step.rate)) / max(speed, 1 / 8)

@@ -184,12 +184,12 @@ def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArrayS
     unmerged = tuple(step.sizes[x] for x in out_perm)
     dtype = output.dtype
     per_matrix = math.prod(step.size(x) for x in (plan.rows, plan.columns, plan.contracted))
-    widest = max(range(len(views.loops)), key=views.loops.__getitem__, default=0)
+    longest = max(views.loops, default=0)
     shared = (
         dtype.char in BLAS
         and plan.calls * per_matrix >= max(1, get_options().small)
         and per_matrix < SHARED
-        and views.loops[widest : widest + 1] >= [WIDE]
+        and longest >= WIDE
     )
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
@@ -203,7 +203,7 @@ def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArrayS
         if not is_direct:
             product = empty(products, dtype)
         if shared:
-            _matmul_shared(left, right, product, widest)
+            _matmul_shared(left, right, product, views.loops.index(longest))
         else:
             with np.errstate(all="ignore"):
                 np.matmul(left, right, out=product)

@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from ...backend.catalogue import dot_dims
-from ...backend.products import Contraction, Order, contraction_of, plan_products
+from ...backend.products import Contraction, Order, Orders, contraction_of, plan_products
 from ...backend.spec import Axes
 from ..ir import Instruction, Program
 from .rewrite import use_counts
@@ -39,10 +39,13 @@ class _Step:
     slots: tuple[int, int, int]  # lhs, rhs, out
     contraction: Contraction
     labels: tuple[Axes, Axes, Axes]  # of the axes of lhs, rhs, out
+    known: dict[Orders, float] = field(default_factory=dict)
 
     def seconds(self, orders: dict[int, Axes]) -> float:
         placed = self.order(0, orders), self.order(1, orders), self.order(2, orders)
-        return plan_products(self.contraction, placed).seconds
+        if placed not in self.known:
+            self.known[placed] = plan_products(self.contraction, placed).seconds
+        return self.known[placed]
 
     def order(self, side: int, orders: dict[int, Axes]) -> Order:
         """Labels as they lie in memory; None where nobody has decided."""
