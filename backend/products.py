@@ -43,6 +43,7 @@ class CostModel(NamedTuple):
 
 MODEL = CostModel()
 RATES = {"f": 2.0, "d": 1.0, "F": 0.5, "D": 0.25}  # of products beside float64, by dtype character
+MOST = 1 << 1000  # multiplications that a float can count
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
 
@@ -141,6 +142,9 @@ def plan_matrices(step: Contraction, given: Orders, model: CostModel = MODEL) ->
     """
     batch, m, n, k = step.amounts
     macs = batch * m * n * k
+    if macs > MOST:  # nobody will run it, but its memory may be asked for
+        groups = (step.rows, step.columns, step.contracted)
+        return Products(math.inf, sum(step.nbytes), (True, True, True), *groups, batch)
     streamed = sum(step.nbytes) / model.stream
     full = model.products * step.rate * k / (k + model.edges[2])
     best: Products | None = None

@@ -32,7 +32,8 @@ def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     """A kernel for a contraction with at least one multiplication; see `_Views` for what it looks at."""
     lhs, rhs = inputs
     lhs_perm, rhs_perm = dims.lhs_free + dims.lhs_contracting, dims.rhs_contracting + dims.rhs_free
-    one = not dims.lhs_batch and output.layout is None
+    # np.dot of objects loses errors; of other dtypes without BLAS it is no faster than matmul
+    one = not dims.lhs_batch and output.layout is None and output.dtype.char in BLAS
     if one and _plain(lhs_perm, lhs, (dims.m, dims.k)) and _plain(rhs_perm, rhs, (dims.k, dims.n)):
         return _bind_plain(output)
     step, left, right = contraction_of(dims, lhs, rhs)

@@ -27,6 +27,7 @@ from ..ir import Instruction, Program
 from .rewrite import use_counts
 
 LEAST = 256 << 10  # bytes below which a copy stays in cache and costs less than to think about it
+MOST = 1 << 63  # bytes that can be addressed
 MOST_SLOTS = 128  # the largest ones of a program
 SWEEPS = 3
 GROUPS = 4  # of axes, all orders of which are tried

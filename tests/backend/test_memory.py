@@ -16,7 +16,7 @@ import pytest
 
 from einloom._base.options import options
 from einloom.backend.catalogue import infer
-from einloom.backend.cpu import buffers, contraction, cpu, elementwise
+from einloom.backend.cpu import buffers, cpu, elementwise, matrices
 from einloom.backend.fusion import ElementwiseFusionPlan, FusionStep
 from einloom.backend.spec import ArraySpec, dtype_from_name
 
@@ -40,7 +40,7 @@ def peak(call: Callable[[], Any]) -> int:
 @pytest.fixture(autouse=True)
 def nothing_is_lent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lent memory is mapped, which no tracer sees; so NumPy allocates."""
-    for module in (buffers, contraction, elementwise):
+    for module in (buffers, matrices, elementwise):
         monkeypatch.setattr(module, "LARGE", 1 << 62)
 
 
