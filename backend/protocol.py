@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from .catalogue import Attrs
 from .fusion import ElementwiseFusionPlan
-from .spec import ArraySpec, Shape
+from .spec import ArraySpec, Axes, Shape
 
 Kernel = Callable[..., Any]
 """A bound op: `kernel(*arrays, out=None)` trusts shapes and dtypes; it fills and returns `out`."""
@@ -66,6 +66,11 @@ class Backend(Protocol):
     ) -> int:
         """An upper bound of what the kernel allocates besides its output; of outputs in other layouts than
         row-major, the specs say so."""
+        ...
+
+    def fused_scratch_bytes(self, plan: ElementwiseFusionPlan, foreign: Axes = ()) -> int:
+        """The same for the kernel of `fuse`. The inputs numbered in `foreign` may lie anywhere, between
+        elements too; all others are arrays of this backend or views of them."""
         ...
 
     def capabilities(self) -> dict[str, frozenset[str]]:

@@ -1,6 +1,7 @@
 """A program bound to a backend: straight-line Python over bound kernels, or a loop over a table.
 
-Every instruction becomes one call of a kernel that `Backend.bind` made for its shapes. Short programs
+Every instruction becomes one call of a kernel that `Backend.bind` made for its shapes, and so does a group
+of elementwise instructions that the backend fuses. Short programs
 become one generated function, which `source` shows; long ones (Python compiles slowly what is long)
 run as a loop over the same kernels. Arrays are dropped after their last use.
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +24,7 @@ from .._base.errors import ProgramError
 from ..backend.protocol import Backend, Kernel
 from ..backend.spec import ArraySpec
 from .extension import bind_extension
+from .fused import Fused
 from .ir import Program
 from .schedule import Schedule, schedule
 from .verify import verify
@@ -31,7 +34,7 @@ IDLE = 4  # arenas that are kept; more are made when more threads call, and drop
 
 
 class Step(NamedTuple):
-    """One bound instruction."""
+    """One bound instruction of the scheduled program: a group may be one."""
 
     kernel: Kernel
     inputs: tuple[int, ...]
@@ -45,14 +48,15 @@ class Executable:
 
     With one output, `out` is filled and returned; it must not overlap an input. Inputs are trusted
     to have the dtypes and shapes of the input slots; the fronts check them. `indices` are the values of
-    the static indices, each in its range.
+    the static indices, each in its range. Without `fuse` instructions run one by one, and give the
+    same bits as `interpret`.
     """
 
-    def __init__(self, program: Program, backend: Backend) -> None:
+    def __init__(self, program: Program, backend: Backend, *, fuse: bool = True) -> None:
         self.program, self.backend = verify(program), backend
-        self.schedule: Schedule = schedule(program, backend)
+        self.schedule: Schedule = schedule(program, backend, fused=fuse)
         self.steps = tuple(self._bind())
-        self.direct = _writes_output_last(program)
+        self.direct = _writes_output_last(self.schedule.program)
         self._arenas: list[tuple[Any, ...]] = []  # idle ones
         if len(self.steps) < TABLE_FROM:
             self._kept = self._in_arena()
@@ -83,9 +87,15 @@ class Executable:
     def interpret(
         self, *arrays: Any, indices: tuple[int, ...] = (), seconds: list[float] | None = None
     ) -> Any:
-        """Run one instruction at a time, as an oracle for the generated code or to measure each."""
+        """Run one instruction at a time, none fused, as an oracle for the generated code or to measure
+        each."""
         self._check_indices(indices)
-        return self._loop(*arrays, *indices, seconds=seconds)
+        return self._unfused._loop(*arrays, *indices, seconds=seconds)
+
+    @cached_property
+    def _unfused(self) -> Executable:
+        is_unfused = self.schedule.program is self.program
+        return self if is_unfused else Executable(self.program, self.backend, fuse=False)
 
     def _check_indices(self, values: tuple[int, ...]) -> None:
         expected = self.program.indices
@@ -100,9 +110,12 @@ class Executable:
     def _bind(self) -> list[Step]:
         steps = []
         first = (0,) * len(self.program.indices)
-        for ins, dies in zip(self.program.instructions, self.schedule.dies_after, strict=True):
+        running = self.schedule.program.instructions
+        for ins, dies in zip(running, self.schedule.dies_after, strict=True):
             inputs, outputs = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
-            if ins.family is not None:
+            if isinstance(ins, Fused):
+                kernel = ins.kernel
+            elif ins.family is not None:
                 kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs)
             else:
                 kernel = self.backend.bind(ins.op, ins.at(first), inputs, outputs)
@@ -141,7 +154,7 @@ class Executable:
         if not self.schedule.has_arena:
             return ()
         inside = set(self.schedule.memory.locations)
-        for ins in self.program.instructions:
+        for ins in self.schedule.program.instructions:
             # one operand: where there are more, the others' numbers say what the view shows
             is_fixed = len(ins.inputs) == 1 and not ins.indices
             if ins.is_view and is_fixed and inside.issuperset(ins.inputs):
@@ -150,7 +163,7 @@ class Executable:
 
     def _arena(self) -> tuple[Any, ...]:
         """A new arena: the arrays of the slots that lie in it, in order."""
-        memory, backend, program = self.schedule.memory, self.backend, self.program
+        memory, backend, program = self.schedule.memory, self.backend, self.schedule.program
         size = ArraySpec(np.dtype(np.uint8), (memory.nbytes,))
         buffer = backend.empty(size)
         values = {
@@ -176,7 +189,7 @@ class Executable:
     def _generate(self) -> str:
         """The text of the function. An arena is given back whatever happens; `idle` is a list, whose
         pop and append are atomic."""
-        program, places = self.program, self.schedule.memory.locations
+        program, places = self.schedule.program, self.schedule.memory.locations
         inside = set(self._kept)
         body = []
         names = [f"x{slot}" for slot in program.inputs]

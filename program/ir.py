@@ -124,6 +124,12 @@ class Instruction:
         return self._view != "never"
 
     @property
+    def is_elementwise(self) -> bool:
+        """Whether an element of the output needs of each input the element at the same place only."""
+        row = CATALOGUE.get(self.op)
+        return row is not None and row.group == "elementwise"
+
+    @property
     def _view(self) -> str:
         row = CATALOGUE.get(self.op)
         return "never" if row is None else row.view

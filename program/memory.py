@@ -22,7 +22,6 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from .._base.numbers import format_bytes
-from ..backend.catalogue import CATALOGUE
 from .ir import Instruction, Program
 
 Policy = Literal["packed", "separate"]
@@ -151,7 +150,7 @@ def _host(
 ) -> int | None:
     """The node of an operand that dies here and may be written over: it is read element by element at
     the place that is written then, and nothing else here lies in its memory."""
-    if CATALOGUE[ins.op].group != "elementwise":
+    if not ins.is_elementwise:
         return None
     made = program.slots[ins.outputs[0]]
     for x in ins.inputs:

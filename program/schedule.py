@@ -1,4 +1,4 @@
-"""When each slot dies, and how many bytes are alive at the worst moment.
+"""What runs, when each slot dies, and how many bytes are alive at the worst moment.
 
 An array lives from the instruction that makes it until the last use of it or of any view of it;
 inputs belong to the caller and live throughout. peak_bytes = inputs + intermediates + kernel
@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..backend.protocol import Backend
-from .ir import Program
+from .fused import Fused, fuse
+from .ir import Instruction, Program
 from .memory import MemoryPlan, plan_memory
 
 ARENA = 256 << 10
@@ -25,6 +26,7 @@ FEWEST = 6
 class Schedule:
     """For each instruction the slots whose arrays may be dropped after it, places, and the peak."""
 
+    program: Program  # as it is run: groups are fused
     dies_after: tuple[tuple[int, ...], ...]
     memory: MemoryPlan
     has_arena: bool  # intermediates lie where `memory` says; else each is allocated when it is made
@@ -33,9 +35,12 @@ class Schedule:
     peak_instruction: int  # -1: the inputs alone
 
 
-def schedule(program: Program, backend: Backend, arena: int | None = None) -> Schedule:
+def schedule(
+    program: Program, backend: Backend, arena: int | None = None, *, fused: bool = True
+) -> Schedule:
     """Last uses, places and peak of `program` on `backend`; arenas have at most `arena` bytes, as a rule
-    ARENA."""
+    ARENA. Unless `fused` is false, groups run as one instruction."""
+    program = fuse(program, backend) if fused else program
     last = _last_uses(program)
     dies: list[list[int]] = [[] for _ in program.instructions]
     inputs = set(program.inputs)
@@ -56,11 +61,7 @@ def schedule(program: Program, backend: Backend, arena: int | None = None) -> Sc
             alive += sum(
                 program.slots[slot].nbytes for slot in ins.outputs if slot not in elsewhere
             )
-            scratch = 0
-            if ins.family is None:
-                attrs = ins.at((0,) * len(program.indices))
-                operands, results = program.placed(ins.inputs), program.placed(ins.outputs)
-                scratch = backend.scratch_bytes(ins.op, attrs, operands, results)
+            scratch = _scratch_bytes(program, ins, backend)
             certain = max(certain, alive)
             if alive + scratch > peak:
                 peak, where = alive + scratch, index
@@ -70,7 +71,17 @@ def schedule(program: Program, backend: Backend, arena: int | None = None) -> Sc
             if slot not in always_views and slot not in inputs and slot not in elsewhere
         )
     drops = tuple(tuple(sorted(slots)) for slots in dies)
-    return Schedule(drops, memory, has_arena, peak, certain - held, where)
+    return Schedule(program, drops, memory, has_arena, peak, certain - held, where)
+
+
+def _scratch_bytes(program: Program, ins: Instruction, backend: Backend) -> int:
+    if isinstance(ins, Fused):
+        return ins.scratch_bytes
+    if ins.family is not None:
+        return 0
+    attrs = ins.at((0,) * len(program.indices))
+    operands, results = program.placed(ins.inputs), program.placed(ins.outputs)
+    return backend.scratch_bytes(ins.op, attrs, operands, results)
 
 
 def _last_uses(program: Program) -> dict[int, int]:

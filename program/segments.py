@@ -5,6 +5,10 @@ lies between is never in memory. It runs where its last member stands, over arra
 reduction may be that last member. Its plan is the backend's to take or to decline, and then the members
 run one by one. Structure, integers and comparisons come out the same either way; a floating a*b + c may be
 rounded once instead of twice.
+
+What a group reads waits for its last member, so a group that reached far back could hold more than its
+members do. Hence a group lies in one segment, instructions without a product, an extension or a host op
+among them, and every array that it reads is there before its first member.
 """
 
 from __future__ import annotations
@@ -39,8 +43,9 @@ class FusionGroup:
     plan: ElementwiseFusionPlan
 
 
-def fusion_groups(program: Program) -> tuple[FusionGroup, ...]:
-    """Groups of two members or more, in order of execution; no instruction is in two of them.
+def fusion_groups(program: Program, least: float = 0) -> tuple[FusionGroup, ...]:
+    """Groups of two members or more over arrays of `least` elements or more, in order of execution; no
+    instruction is in two of them.
 
     >>> from einloom.program.builder import Builder
     >>> build = Builder()
@@ -52,6 +57,9 @@ def fusion_groups(program: Program) -> tuple[FusionGroup, ...]:
     >>> [step.op for step in group.plan.steps], group.plan.reduce
     (['multiply', 'exp'], 'reduce_sum')
     """
+    steps = {at for at in range(len(program.instructions)) if _is_step(program, at, least)}
+    if not steps:
+        return ()
     maker = {slot: at for at, ins in enumerate(program.instructions) for slot in ins.outputs}
     readers: dict[int, set[int]] = defaultdict(set)
     for at, ins in enumerate(program.instructions):
@@ -59,30 +67,36 @@ def fusion_groups(program: Program) -> tuple[FusionGroup, ...]:
             readers[slot].add(at)
     for slot in program.outputs:
         readers[slot].add(RETURNED)
+    starts = _segment_starts(program)
     groups: list[FusionGroup] = []
-    taken: set[int] = set()
     for at in reversed(range(len(program.instructions))):
-        if at in taken or not (_is_step(program, at) or _is_reduction(program.instructions[at])):
+        if at not in steps and not _is_reduction(program.instructions[at]):
             continue
-        members = _members(program, at, maker, readers)
+        members = _members(program, at, steps, starts[at], maker, readers)
         if len(members) > 1:
-            taken.update(members)
+            steps -= members
             groups.append(_group(program, sorted(members)))
     return tuple(reversed(groups))
 
 
 def _members(
-    program: Program, last: int, maker: dict[int, int], readers: dict[int, set[int]]
+    program: Program,
+    last: int,
+    steps: set[int],
+    start: int,
+    maker: dict[int, int],
+    readers: dict[int, set[int]],
 ) -> set[int]:
-    """`last` and whatever feeds it alone; later instructions are decided first."""
+    """`last` and whatever of its segment feeds it alone; later instructions are decided first."""
     members: set[int] = set()
     seen, heap = {last}, [-last]
-    while heap and len(members) < MOST_STEPS:
+    while heap and -heap[0] >= start and len(members) < MOST_STEPS:
         at = -heapq.heappop(heap)
         ins = program.instructions[at]
-        if at != last and not (_is_step(program, at) and readers[ins.outputs[0]] <= members):
-            continue
-        members.add(at)
+        if at == last or (at in steps and readers[ins.outputs[0]] <= members):
+            members.add(at)
+        elif not ins.may_view and ins.op != "constant":
+            break  # the group reads what is made here: earlier instructions are no members
         for slot in ins.inputs:
             if slot in maker and maker[slot] not in seen:
                 seen.add(maker[slot])
@@ -90,10 +104,23 @@ def _members(
     return members
 
 
-def _is_step(program: Program, at: int) -> bool:
+def _segment_starts(program: Program) -> list[int]:
+    """Where the segment of each instruction starts. Constants, which read nothing, part none."""
+    starts, start = [], 0
+    for at, ins in enumerate(program.instructions):
+        row = CATALOGUE.get(ins.op)
+        if ins.op != "constant" and (row is None or row.category != "session"):
+            start = at + 1
+        starts.append(start)
+    return starts
+
+
+def _is_step(program: Program, at: int, least: float) -> bool:
     ins = program.instructions[at]
     row = CATALOGUE.get(ins.op)
     if row is None or (row.group != "elementwise" and ins.op not in NO_MEMORY):
+        return False
+    if program.slots[ins.outputs[0]].spec.size < least:
         return False
     return not any(program.slots[slot].bounds for slot in ins.inputs + ins.outputs)
 

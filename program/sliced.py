@@ -199,7 +199,7 @@ class SlicedExecutable:
     def interpret(self, *arrays: Any, seconds: list[float] | None = None) -> Any:
         """The first slice, one instruction at a time."""
         first = (0,) * len(self.program.indices)
-        whole = Executable(self.program, self.backend)
+        whole = Executable(self.program, self.backend, fuse=False)
         return whole.interpret(*arrays, indices=first, seconds=seconds)
 
     @property

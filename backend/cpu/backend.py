@@ -27,7 +27,7 @@ from ..dtypes import NAMES
 from ..fusion import ElementwiseFusionPlan
 from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
-from ..spec import ArraySpec, Shape, compute_dtype, dtype_from_name, dtype_name
+from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype_name
 from . import structure
 from .buffers import BUFFERS, empty, in_layout
 from .cast import bind_cast, evaluate_cast
@@ -40,7 +40,8 @@ from .contraction import (
     matmul_attrs,
 )
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
-from .fused import bind_fused
+from .fused import BLOCK as FUSED_BLOCK
+from .fused import bind_fused, fused_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .strided import MOST_AXES
 from .sum_product import BLOCK as PRODUCT_BLOCK
@@ -208,6 +209,16 @@ class CpuBackend:
             line = inputs[0].shape[attrs["axis"]] * inputs[0].dtype.itemsize
             return threads * (BLOCK + line) + widened_bytes(inputs[0])
         return 0
+
+    def fused_scratch_bytes(self, plan: ElementwiseFusionPlan, foreign: Axes = ()) -> int:
+        values = plan.values()
+        each = (
+            self.scratch_bytes(step.op, step.attrs, tuple(values[k] for k in step.operands))
+            for step in plan.steps
+        )
+        temporaries = max(each, default=0)
+        threads = self.threads or num_threads()
+        return fused_scratch_bytes(plan, foreign, FUSED_BLOCK // BLOCK * temporaries, threads)
 
     def capabilities(self) -> dict[str, frozenset[str]]:
         return {

@@ -4,7 +4,7 @@
                 once, and keeps everything between in registers; reductions keep their accumulators in
                 L1. No memory but tables and, in each thread, the accumulators of a reduction.
     blocks      some step has none (exponentials, half precisions, ...): NumPy's vectorised loops on
-                blocks that stay in cache, BLOCK bytes for each step in each thread.
+                blocks that stay in cache, BLOCK bytes for each value alive in each thread.
     declined    such a step before a reduction: `bind_fused` returns None and the ops run one by one.
 
 Small work always goes in blocks: nothing small waits for a compiler.
@@ -27,7 +27,7 @@ from .buffers import empty
 from .cast import evaluate_cast
 from .elementwise import EVALUATE, Evaluate, over_pieces, through_float32
 from .jit import generated
-from .reduce import bind_reduce
+from .reduce import bind_reduce, reduce_scratch_bytes
 from .reduction import Reduction
 from .source import Body, body_of, elementwise_source
 from .strided import Axis, axis_table, element_strides, flat, merge_axes
@@ -62,6 +62,22 @@ def bind_fused(plan: ElementwiseFusionPlan) -> Kernel | None:
     return kernel
 
 
+def fused_scratch_bytes(
+    plan: ElementwiseFusionPlan, foreign: Axes, temporaries: int, threads: int
+) -> int:
+    """An upper bound of what the kernel for `plan` allocates besides its outputs, for large work;
+    `temporaries` is what one of its steps allocates beyond its result, on blocks."""
+    values = plan.values()
+    if plan.reduce is not None:  # what lies between elements is copied
+        results = sum(reduce_scratch_bytes(values[k], plan.axes, threads) for k in plan.outputs)
+        return results + sum(plan.inputs[k].nbytes for k in foreign)
+    if not foreign and body_of(values, plan.steps, plan.outputs) is not None:
+        return 0
+    elements = BLOCK // max(spec.dtype.itemsize for spec in (*plan.inputs, *plan.output_specs()))
+    width = sum(dtype.itemsize for dtype in _scratch(plan, values)[1])
+    return threads * min(elements, math.prod(plan.shape)) * width + temporaries
+
+
 def _targets(outputs: Sequence[ArraySpec], out: Any) -> tuple[Any, ...]:
     if out is None:
         return tuple(empty(spec.shape, spec.dtype) for spec in outputs)
@@ -75,21 +91,22 @@ def _bind_blocks(plan: ElementwiseFusionPlan, values: Sequence[ArraySpec]) -> Ke
     """The steps one by one on blocks; a value that is an output is written where it belongs."""
     outputs = plan.output_specs()
     first = len(plan.inputs)
+    places, dtypes = _scratch(plan, values)
     evaluators = [_evaluator(step.op, step.attrs, values, step.operands, spec)
                   for step, spec in zip(plan.steps, values[first:], strict=True)]  # fmt: skip
 
     def start_piece() -> Evaluate:
-        scratch: dict[tuple[int, Shape], Any] = {}  # by step and shape of a block
+        scratch: list[Any] = []  # blocks have one shape, but for the last
 
         def evaluate(out: Any, *arrays: Any) -> None:
             others, inputs = arrays[: len(outputs) - 1], arrays[len(outputs) - 1 :]
             known = list(inputs)
-            for at, (step, run) in enumerate(zip(plan.steps, evaluators, strict=True)):
-                made = scratch.get((at, out.shape))
-                if made is None:
-                    made = scratch[at, out.shape] = np.empty(out.shape, values[first + at].dtype)
-                run(made, *(known[k] for k in step.operands))
-                known.append(made)
+            if not scratch or scratch[0].shape != out.shape:
+                scratch.clear()
+                scratch.extend(np.empty(out.shape, dtype) for dtype in dtypes)
+            for place, step, run in zip(places, plan.steps, evaluators, strict=True):
+                run(scratch[place], *(known[k] for k in step.operands))
+                known.append(scratch[place])
             for target, k in zip((out, *others), plan.outputs, strict=True):
                 np.copyto(target, known[k])
 
@@ -101,6 +118,28 @@ def _bind_blocks(plan: ElementwiseFusionPlan, values: Sequence[ArraySpec]) -> Ke
         return targets if len(targets) > 1 else targets[0]
 
     return kernel
+
+
+def _scratch(
+    plan: ElementwiseFusionPlan, values: Sequence[ArraySpec]
+) -> tuple[list[int], list[np.dtype[Any]]]:
+    """Where each step writes, and the dtypes of these places; one is free again once it is read."""
+    first = len(plan.inputs)
+    last = {k: at for at, step in enumerate(plan.steps) for k in step.operands}
+    last |= dict.fromkeys(plan.outputs, len(plan.steps))
+    places: list[int] = []
+    dtypes: list[np.dtype[Any]] = []
+    free: list[int] = []
+    for at, step in enumerate(plan.steps):
+        dtype = values[first + at].dtype
+        place = next((p for p in free if dtypes[p] == dtype), len(dtypes))
+        if place == len(dtypes):
+            dtypes.append(dtype)
+        else:
+            free.remove(place)
+        places.append(place)
+        free += [places[k - first] for k in {*step.operands} if k >= first and last[k] == at]
+    return places, dtypes
 
 
 def _evaluator(

@@ -1,4 +1,4 @@
-"""What running a program costs beside its kernels alone, and how long one takes to build."""
+"""What running a program costs beside its kernels alone, what fusion gains, how long building takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from ..harness import CaseResult, measure
 from ..machine import Contender
 
 TINY, TENSORS = 400, 1000  # instructions; tensors of the network that is built
-QUICK_TINY, QUICK_TENSORS = 20, 30
+SIDES = 1000, 3000  # of the square arrays that elementwise ops work on
+QUICK_TINY, QUICK_TENSORS, QUICK_SIDES = 20, 30, (20,)
+INNER = 16  # the products beside them are thin
 
 
 def program(quick: bool) -> Iterator[CaseResult]:
@@ -39,6 +41,8 @@ def program(quick: bool) -> Iterator[CaseResult]:
         extra = (seconds["einloom"] - seconds["bare kernels"]) / count
         result.facts = {"instructions": count, "microseconds_more_per_instruction": 1e6 * extra}
         yield result
+    for side in QUICK_SIDES if quick else SIDES:
+        yield _chain(side, quick)
     yield _building(QUICK_TENSORS if quick else TENSORS, quick)
 
 
@@ -95,6 +99,35 @@ def _bare(executable: Executable, arrays: list[Any]) -> Contender:
     exec(f"def around({', '.join(names)}):\n{inner}\n    return bare\n", scope)
     found: Contender = scope["around"](**names)
     return found
+
+
+def _chain(side: int, quick: bool) -> CaseResult:
+    """Five elementwise ops between two products: as one kernel, and one by one."""
+    b = Builder()
+    x, y = b.input("float64", (side, INNER)), b.input("float64", (INNER, side))
+    row = b("broadcast_in_dim", b.input("float64", (side,)), shape=(side, side), axes=(1,))
+    product = {"contracting": ((1,), (0,)), "batch": ((), ())}
+    h = b("add", b("dot_general", x, y, **product), row)
+    h = b("maximum", b("multiply", h, h), b("negate", b("absolute", h)))
+    made = b.finish(b("dot_general", h, x, **product))
+    rng = np.random.default_rng(7)
+    arrays = [rng.standard_normal(spec.shape) for spec in made.specs(made.inputs)]
+    with einloom.options(small=min(einloom.get_options().small, side * side)):
+        fused, plain = Executable(made, cpu()), Executable(made, cpu(), fuse=False)
+    facts = {
+        "elements": side * side,
+        "instructions": len(fused.steps),
+        "peak_bytes": fused.peak_bytes,
+        "peak_bytes_one_by_one": plain.peak_bytes,
+    }
+    return measure(
+        f"chain of 5 on {side} by {side}",
+        {"one by one": lambda: plain(*arrays), "einloom": lambda: fused(*arrays)},
+        rounds=21,
+        baselines=("one by one",),
+        quick=quick,
+        facts=facts,
+    )
 
 
 def _building(tensors: int, quick: bool) -> CaseResult:

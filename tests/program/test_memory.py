@@ -28,6 +28,7 @@ from einloom.program import executable as module
 from einloom.program import memory
 from einloom.program.builder import Builder
 from einloom.program.executable import IDLE, Executable
+from einloom.program.fused import Fused
 from einloom.program.ir import Program
 from einloom.program.memory import ALIGNMENT, MemoryPlan, Policy, plan_memory
 from einloom.program.passes import optimise
@@ -63,8 +64,13 @@ def may_share(program: Program, one: int, other: int) -> bool:
     lives = places_of(program)
     early, late = sorted((one, other), key=lambda slot: lives[slot])
     ins = program.instructions[lives[late][0]]
+    element_by_element = (
+        ins.plan.reduce is None
+        if isinstance(ins, Fused)
+        else CATALOGUE[ins.op].group == "elementwise"
+    )
     return (
-        CATALOGUE[ins.op].group == "elementwise"
+        element_by_element
         and early in ins.inputs
         and lives[early][1] == lives[late][0]
         and program.slots[early].spec == program.slots[late].spec

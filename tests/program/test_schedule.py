@@ -296,8 +296,8 @@ def test_peak_is_an_upper_bound(
     arrays = [lay_out(np.ones(spec.shape, spec.dtype), layout, rng) for spec in inputs]
     with options(small=small, threads=2):
         executable = Executable(program, cpu())
-    promised = executable.peak_bytes - sum(spec.nbytes for spec in inputs)
-    assert measured(executable, arrays) <= promised + not_planned(program)
+        promised = executable.peak_bytes - sum(spec.nbytes for spec in inputs)
+        assert measured(executable, arrays) <= promised + not_planned(program)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,94 @@
+"""Groups of elementwise instructions as one instruction each: the program as it is run.
+
+`fuse` leaves `program` as it is where a group is small (compiled kernels serve arrays from
+`options(small=)` elements on, so that a small call never waits for a compiler), where its plan is one
+computation beside views, and where the backend declines it. A fused instruction stands at the place of
+the last member; what only members read is made by no instruction, and needs no memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from .._base.options import get_options
+from ..backend.fusion import ElementwiseFusionPlan
+from ..backend.protocol import Backend, Kernel
+from .ir import Instruction, Program
+from .segments import FusionGroup, fusion_groups
+
+
+@dataclass(frozen=True, slots=True)
+class Fused(Instruction):
+    """A group as one instruction, with the kernel that the backend has for it."""
+
+    plan: ElementwiseFusionPlan
+    kernel: Kernel = field(repr=False, compare=False)
+    scratch_bytes: int
+
+    @property
+    def is_elementwise(self) -> bool:
+        """A broadcast operand is no exception: it is a slot of its own, a view."""
+        return self.plan.reduce is None
+
+
+def fuse(program: Program, backend: Backend) -> Program:
+    """`program` with every group that is worth it, and that `backend` takes, as one instruction.
+
+    >>> from einloom._base.options import options
+    >>> from einloom.backend.cpu import cpu
+    >>> from einloom.program.builder import Builder
+    >>> build = Builder()
+    >>> x, y = build.input("f8", (2, 3)), build.input("f8", (2, 3))
+    >>> program = build.finish(build("sqrt", build("absolute", build("subtract", x, y))))
+    >>> with options(small=0):
+    ...     print(fuse(program, cpu()))
+    program(%0: float64[2,3], %1: float64[2,3])
+      %4 = fused[subtract, absolute, sqrt](%0, %1)  # float64[2,3], 48 B
+      return %4
+    >>> fuse(program, cpu()) is program
+    True
+    """
+    fused: dict[int, Fused] = {}
+    gone: set[int] = set()
+    groups = fusion_groups(program, max(1, get_options().small))
+    foreign = _foreign(program) if groups else set()
+    for group in groups:
+        kernel = backend.fuse(group.plan) if _is_worth_it(program, group) else None
+        if kernel is None:
+            continue
+        ops = ", ".join(program.instructions[at].op for at in group.members)
+        outside = tuple(k for k, slot in enumerate(group.inputs) if slot in foreign)
+        fused[group.members[-1]] = Fused(
+            f"fused[{ops}]",
+            (),
+            group.inputs,
+            (group.output,),
+            group.plan,
+            kernel,
+            backend.fused_scratch_bytes(group.plan, outside),
+        )
+        gone.update(group.members)
+    if not fused:
+        return program
+    instructions = (
+        fused.get(at, ins)
+        for at, ins in enumerate(program.instructions)
+        if at in fused or at not in gone
+    )
+    return replace(program, instructions=tuple(instructions))
+
+
+def _is_worth_it(program: Program, group: FusionGroup) -> bool:
+    """Whether two members or more compute. The kernel's output is row-major, so no other layout may
+    be decided for it."""
+    computing = sum(not program.instructions[at].is_view for at in group.members)
+    return computing > 1 and program.slots[group.output].layout is None
+
+
+def _foreign(program: Program) -> set[int]:
+    """Slots that may show memory which is not the backend's own."""
+    found = set(program.inputs)
+    for ins in program.instructions:
+        if ins.family is not None or (ins.may_view and ins.inputs[0] in found):
+            found.update(ins.outputs)
+    return found
