@@ -112,6 +112,16 @@ def contraction_of(
     return step, tuple(left), tuple(right)
 
 
+def orders_of(
+    left: Labels, right: Labels, specs: tuple[ArraySpec, ArraySpec, ArraySpec]
+) -> tuple[Labels, Labels, Labels]:
+    """Labels of lhs, rhs and out as they lie in memory, row-major where the specs do not say."""
+    lhs, rhs, out = (
+        range(len(spec.shape)) if spec.layout is None else spec.layout for spec in specs
+    )
+    return tuple(left[axis] for axis in lhs), tuple(right[axis] for axis in rhs), tuple(out)
+
+
 class Products(NamedTuple):
     """A plan: `calls` products [m, k] x [k, n], and what is copied first or after."""
 
@@ -252,14 +262,14 @@ def _loop_nest(step: Contraction, orders: Orders, model: CostModel) -> Products:
     read in order, is not vectorised and uses little of each cache line."""
     seconds = sum(step.nbytes) / model.stream
     macs = math.prod(step.amounts)
-    run = _innermost(step, *orders)
+    run = innermost_run(step, *orders)
     speed = min(1.0, run / model.row)
     seconds = max(seconds, 8 * macs / (model.products * step.rate)) / max(speed, 1 / 8)
     return Products(seconds, 0, (False, False, False))
 
 
-def _innermost(step: Contraction, lhs: Order, rhs: Order, out: Order) -> int:
-    """Elements at the end of `out` that every operand reads in order or does not depend on."""
+def innermost_run(step: Contraction, lhs: Order, rhs: Order, out: Order) -> int:
+    """How many elements at the end of `out` that every operand reads in order or does not depend on."""
     if out is None:
         return 1 << 20
     after = [None if order is None else order[::-1] for order in (lhs, rhs)]

@@ -176,7 +176,7 @@ class CpuBackend:
     def engine(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> str:
         if op in ("dot_general", "matmul"):
             attrs = attrs or matmul_attrs(inputs)
-            return dot_engine(dot_dims(attrs, inputs[0].shape, inputs[1].shape), inputs[0].dtype)
+            return dot_engine(dot_dims(attrs, inputs[0].shape, inputs[1].shape), inputs)
         return "view" if CATALOGUE[op].is_view else op
 
     def scratch_bytes(

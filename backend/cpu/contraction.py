@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import Attrs, DotDims, dot_dims, infer
-from ..products import TINY
+from ..products import TINY, contraction_of, innermost_run, orders_of
 from ..protocol import Kernel
 from ..spec import ArraySpec, compute_dtype
 from . import loops, sum_product
@@ -21,7 +21,9 @@ Engine = Literal["zeros", "multiply", "gemm", "batched gemm", "matmul", "loops"]
 ROW = 16  # columns of a matrix from which a compiled loop over them beats numpy.matmul
 
 
-def dot_engine(dims: DotDims, dtype: np.dtype[np.generic]) -> Engine:
+def dot_engine(
+    dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None = None
+) -> Engine:
     """Which rung runs this contraction.
 
     zeros         some size is 0
@@ -34,6 +36,7 @@ def dot_engine(dims: DotDims, dtype: np.dtype[np.generic]) -> Engine:
     """
     per_matrix = dims.m * dims.n * dims.k
     work = dims.batch * per_matrix
+    dtype = inputs[0].dtype
     if work == 0:
         return "zeros"
     is_blas = dtype.char in BLAS
@@ -44,11 +47,22 @@ def dot_engine(dims: DotDims, dtype: np.dtype[np.generic]) -> Engine:
         if dims.k == 1:
             if max(dims.m, dims.n) < TINY:
                 return "loops"
-        elif (dims.n >= ROW or small == 0) and (not is_blas or per_matrix < TINY):
+        elif (not is_blas or per_matrix < TINY) and (
+            dims.n >= ROW or small == 0 or _row(dims, inputs, output) >= ROW
+        ):
             return "loops"
     if dims.k == 1:
         return "multiply"
     return "batched gemm" if is_blas else "matmul"
+
+
+def _row(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None) -> int:
+    """Elements of the innermost loop of a loop nest that are read in order."""
+    lhs, rhs = inputs
+    step, left, right = contraction_of(dims, lhs, rhs)
+    if output is None or output.layout is None:
+        output = ArraySpec(lhs.dtype, (1,) * len(step.batch + step.rows + step.columns))
+    return innermost_run(step, *orders_of(left, right, (lhs, rhs, output)))
 
 
 def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
@@ -57,7 +71,7 @@ def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArrayS
         return _bind_through_float32(bind_dot_general, attrs, inputs, output)
     lhs, rhs = inputs
     dims = dot_dims(attrs, lhs.shape, rhs.shape)
-    engine = dot_engine(dims, output.dtype)
+    engine = dot_engine(dims, inputs, output)
     if engine == "zeros":
         return _bind_zeros(output)
     if engine == "loops":
@@ -120,7 +134,7 @@ def dot_scratch_bytes(
         output = ArraySpec(wide, output.shape, output.layout)
         return sum(x.nbytes for x in (*inputs, output)) + dot_scratch_bytes(attrs, inputs, output)
     dims = dot_dims(attrs, lhs.shape, rhs.shape)
-    engine = dot_engine(dims, lhs.dtype)
+    engine = dot_engine(dims, inputs, output)
     if engine in ("zeros", "multiply"):
         return 0
     if engine == "loops":  # tables, and packed operands where strides are no whole elements

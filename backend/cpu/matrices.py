@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import DotDims
-from ..products import Contraction, Labels, Products, contraction_of, plan_matrices
+from ..products import Contraction, Labels, Products, contraction_of, orders_of, plan_matrices
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from .blas import ONE_BLAS_THREAD
@@ -37,7 +37,7 @@ def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     if one and _plain(lhs_perm, lhs, (dims.m, dims.k)) and _plain(rhs_perm, rhs, (dims.k, dims.n)):
         return _bind_plain(output)
     step, left, right = contraction_of(dims, lhs, rhs)
-    orders = _orders(left, right, (lhs, rhs, output))
+    orders = orders_of(left, right, (lhs, rhs, output))
     plan = plan_matrices(step, orders)
     views = _Views(step, plan, left, right, orders)
     if one and not views.loops and views.is_row_major:
@@ -49,23 +49,13 @@ def packed_bytes(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec
     """Upper bound of what is copied: an operand whose order is not known may have to be."""
     lhs, rhs = inputs
     step, left, right = contraction_of(dims, lhs, rhs)
-    plan = plan_matrices(step, _orders(left, right, (lhs, rhs, output)))
+    plan = plan_matrices(step, orders_of(left, right, (lhs, rhs, output)))
     is_copied = (
         plan.packed[0] or lhs.layout is None,
         plan.packed[1] or rhs.layout is None,
         plan.packed[2],
     )
     return sum(x.nbytes for x, copied in zip((lhs, rhs, output), is_copied, strict=True) if copied)
-
-
-def _orders(
-    left: Labels, right: Labels, specs: tuple[ArraySpec, ArraySpec, ArraySpec]
-) -> tuple[Labels, Labels, Labels]:
-    """Labels of lhs, rhs and out as they lie in memory; those of out are its axes."""
-    lhs, rhs, out = (
-        range(len(spec.shape)) if spec.layout is None else spec.layout for spec in specs
-    )
-    return tuple(left[axis] for axis in lhs), tuple(right[axis] for axis in rhs), tuple(out)
 
 
 class _Views:

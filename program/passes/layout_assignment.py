@@ -150,6 +150,8 @@ def _candidates(slot: int, maker: _Step, reader: _Step, orders: dict[int, Axes])
         groups = _grouped(rest, [role[axis] for axis in rest])
         if len(groups) <= GROUPS:
             found += [_joined(batch, *some) for some in permutations(groups)]
+        if batch:  # innermost, for loop nests that are vectorised over them
+            found += [_joined(*some, batch) for some in (groups, groups[::-1])]
         for pair in (
             _grouped(rest, [role[axis][0] for axis in rest]),
             _grouped(rest, [role[axis][1] for axis in rest]),

@@ -91,7 +91,7 @@ def test_any_layout_of_operands_and_result(group: int) -> None:
         output = with_layout(result, draw)
         dims = dot_dims(attrs, lhs.shape, rhs.shape)
         step, left, right = contraction_of(dims, lhs, rhs)
-        orders = matrices._orders(left, right, (lhs, rhs, output))
+        orders = products.orders_of(left, right, (lhs, rhs, output))
         plan = plan_matrices(step, orders)
         arrays = [
             laid_out(rng.integers(-3, 4, spec.shape).astype(spec.dtype), spec.layout or ())
@@ -185,7 +185,7 @@ def predicted(program: Program) -> int:
             dims = dot_dims(ins.attrs, lhs.shape, rhs.shape)
             step, left, right = contraction_of(dims, lhs, rhs)
             (out,) = program.placed(ins.outputs)
-            orders = matrices._orders(left, right, (lhs, rhs, out))
+            orders = products.orders_of(left, right, (lhs, rhs, out))
             total += plan_products(step, orders).copied_bytes
     return total
 
