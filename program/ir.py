@@ -156,8 +156,13 @@ class Program:
 def instruction(
     op: str, inputs: tuple[int, ...], outputs: tuple[int, ...], attrs: Attrs
 ) -> Instruction:
-    """An instruction with its attributes frozen: lists become tuples, names are sorted."""
+    """An instruction with its attributes frozen: lists become tuples, names are sorted, and what has
+    its default is left out."""
     frozen = tuple((name, freeze(value)) for name, value in sorted(attrs.items()))
+    if (row := CATALOGUE.get(op)) is not None and row.defaults:
+        # repr: 1 == True, but it is no flag, and 1.0 == 1
+        shown = {name: repr(value) for name, value in row.defaults.items()}
+        frozen = tuple(pair for pair in frozen if shown.get(pair[0]) != repr(pair[1]))
     return Instruction(op, frozen, inputs, outputs)
 
 

@@ -31,16 +31,10 @@ from ..spec import ArraySpec, Shape, compute_dtype, dtype_from_name, dtype_name
 from . import structure
 from .buffers import BUFFERS, empty
 from .cast import bind_cast, evaluate_cast
-from .contraction import (
-    bind_dot_general,
-    bind_matmul,
-    bind_sum_product,
-    dot_engine,
-    dot_scratch_bytes,
-    matmul_attrs,
-)
+from .contraction import bind_matmul, bind_sum_product, dot_engine, matmul_attrs
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
 from .fused import bind_fused
+from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .strided import MOST_AXES
 from .sum_product import BLOCK as PRODUCT_BLOCK
@@ -74,7 +68,8 @@ BINDERS: dict[str, structure.Binder] = {
     },
     "argmax": bind_argument(np.argmax),
     "argmin": bind_argument(np.argmin),
-    "dot_general": bind_dot_general,
+    "dot_general": bind_product,
+    "dot_general_add": bind_product_added,
     "matmul": bind_matmul,
     "sum_product": bind_sum_product,
     "constant": structure.bind_constant,
@@ -97,6 +92,7 @@ MOST_WORK: Any = (
     10**5
 )  # candidates in the search for an element that two arrays share; well below 0.1 s
 TOO_HARD = getattr(np, "exceptions", np).TooHardError
+PRODUCTS = ("dot_general", "dot_general_add", "matmul")
 MOVES = frozenset(
     ("identity", "select", "conj", "shape_of", "dynamic_truncate", "pad_to_match")
 )  # elementwise, but no arithmetic
@@ -173,15 +169,15 @@ class CpuBackend:
             yield self if threads is None else CpuBackend(threads)
 
     def engine(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> str:
-        if op in ("dot_general", "matmul"):
+        if op in PRODUCTS:
             attrs = attrs or matmul_attrs(inputs)
             return dot_engine(dot_dims(attrs, inputs[0].shape, inputs[1].shape), inputs[0].dtype)
         return "view" if CATALOGUE[op].is_view else op
 
     def scratch_bytes(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
         threads = self.threads or num_threads()
-        if op in ("dot_general", "matmul"):
-            return dot_scratch_bytes(attrs or matmul_attrs(inputs), inputs)
+        if op in PRODUCTS:
+            return product_scratch_bytes(attrs or matmul_attrs(inputs), inputs)
         if op == "sum_product":  # two products of a block, and operands packed for their blocks
             shapes = (x.shape for x in inputs)
             sizes = dict(
@@ -326,7 +322,8 @@ def cpu(threads: int | None = None) -> CpuBackend:
 def _check_out(op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...], out: Any) -> None:
     """`out` has the dtype and shape of the output, can be written, and overlaps no operand.
 
-    One exception: an elementwise op may write over an operand that lies exactly where `out` lies.
+    One exception: what the row says, an elementwise op say, may write over an operand that lies exactly
+    where `out` lies.
     """
     row = CATALOGUE[op]
     if row.is_view:
@@ -343,7 +340,7 @@ def _check_out(op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...],
     for position, x in enumerate(arrays):
         if not np.may_share_memory(out, x):
             continue
-        in_place = row.group == "elementwise" and x.dtype == out.dtype
+        in_place = row.writes_over(position) and x.dtype == out.dtype
         if in_place and _same_place(out, x):
             continue
         try:
