@@ -62,7 +62,8 @@ def bind_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
 
 
 def bind_product_added(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    """A kernel for `dot_general_add`; half precisions are added up in float32 and rounded once."""
+    """A kernel for `dot_general_add`, whose `out` may be acc; half precisions are added up in float32 and
+    rounded once."""
     *operands, acc = inputs
     *wide, result = (ArraySpec(compute_dtype(x.dtype), x.shape) for x in (*operands, output))
     kernel = bind_product(attrs, (wide[0], wide[1]), result)
