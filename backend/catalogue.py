@@ -5,6 +5,7 @@ shapes and its law in one line; the last string says which reference document as
 which name (nx; onnx; tf, tenferro). `infer` is the only check of dtypes and shapes.
 
 Operands share one dtype, but for those with a class behind a colon ("pred:bool", "starts:index").
+An attribute may have a default, with which it is left out of programs.
 Conventions are row-major: `dot_general` returns [batch..., lhs free..., rhs free...], as StableHLO.
 A reduction drops its axes (`expand_dims` brings them back). Session ops are silent: no warning is
 given for overflow, division by zero or NaN, since a kernel of several threads has nobody to warn. A
@@ -13,9 +14,10 @@ matrix product may warn as numpy.dot does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 from .._base.errors import DTypeError, EinloomError, ProgramError
 from . import rules
@@ -60,6 +62,7 @@ class OpRow:
     operands: tuple[str, ...]  # names; "*name" takes any number
     classes: tuple[Policy | None, ...]  # of operands that stand apart; None: one of the data
     attributes: tuple[str, ...]
+    defaults: Mapping[str, Any]  # of attributes that may be left out
     category: Category
     dtypes: Policy  # classes of dtypes that the data operands may have
     results: tuple[Result, ...]  # of each output; one serves any number
@@ -75,6 +78,12 @@ class OpRow:
     @property
     def is_variadic(self) -> bool:
         return bool(self.operands) and self.operands[-1].startswith("*")
+
+    def writes_over(self, position: int) -> bool:
+        """Whether the output may lie exactly where this operand does: each of its elements is read no
+        later than that of the output is written."""
+        at = min(position, len(self.operands) - 1)
+        return self.group == "elementwise" or self.operands[at] == "acc"
 
 
 CATALOGUE: dict[str, OpRow] = {}
@@ -102,10 +111,11 @@ def infer(op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> tuple[ArraySp
     if len(inputs) != len(row.operands) and not (row.is_variadic and len(inputs) >= 1):
         raise ProgramError(f"{op} takes operands ({', '.join(row.operands)}), got {len(inputs)}")
     rules.check_attrs(op, attrs)
-    if set(attrs) != set(row.attributes):
+    if set(attrs) | set(row.defaults) != set(row.attributes):
         raise ProgramError(
             f"{op} takes attributes ({', '.join(row.attributes)}), got ({', '.join(map(str, attrs))})"
         )
+    attrs = {**row.defaults, **attrs}
     try:
         data = _data_dtype(row, inputs)
         shapes = row.shape(attrs, tuple(x.shape for x in inputs))
@@ -162,8 +172,9 @@ def _checked_result(op: str, result: Result, data: DType | None, attrs: Attrs) -
         dtype = result_dtype(result, data)
     if "value" in attrs:
         check_number(op, "value", attrs["value"], dtype)
-    if attrs.get("initial") is not None:
-        check_number(op, "initial", attrs["initial"], dtype, whole=True)
+    for name in ("initial", "alpha", "beta"):
+        if name in attrs and not (name == "initial" and attrs[name] is None):
+            check_number(op, name, attrs[name], dtype, whole=True)
     return dtype
 
 
@@ -182,6 +193,7 @@ def _op(
     *,
     view: View = "never",
     category: Category = "session",
+    **defaults: Any,
 ) -> None:
     """Add a row; `_GROUP` is the heading it stands under."""
     pairs = [operand.partition(":") for operand in operands.split()]
@@ -190,7 +202,8 @@ def _op(
         _GROUP[-1],
         tuple(operand for operand, _, _ in pairs),
         tuple(OPERAND_CLASSES.get(apart) for _, _, apart in pairs),
-        tuple(attributes.split()),
+        (*attributes.split(), *defaults),
+        MappingProxyType(defaults),
         category,
         dtypes,
         tuple(results.split()),  # type: ignore[arg-type]
@@ -416,8 +429,13 @@ _op("threefry2x32", "key counter", "", WORDS, "same", rules.threefry,
 
 _GROUP.append("contraction")
 _op("dot_general", "lhs rhs", "contracting batch", NUMBERS, "same", rules.dot_general,
-    "out[b, m, n] = sum_k lhs[b, m, k] * rhs[b, k, n]; groups of axes, [batch, lhs free, rhs free]",
-    "tf DotGeneral", category="boundary")
+    "out[b, m, n] = sum_k lhs[b, m, k] * rhs[b, k, n]; groups of axes, [batch, lhs free, rhs free]; "
+    "operands with a conj flag are conjugated",
+    "tf DotGeneral", category="boundary", conj=rules.NO_CONJ)
+# a row of its own: the other reads two operands everywhere, and is nothing but a sum of products
+_op("dot_general_add", "lhs rhs acc", "contracting batch", NUMBERS, "same", rules.dot_general_add,
+    "out = alpha * dot_general(lhs, rhs) + beta * acc; acc is not read where beta is 0",
+    category="boundary", conj=rules.NO_CONJ, alpha=1, beta=1)
 _op("matmul", "lhs rhs", "", NUMBERS, "same", rules.matmul,
     "out[b, m, n] = sum_k lhs[b, m, k] * rhs[b, k, n]; the batch axes lead",
     "nx matmul, onnx MatMul", category="boundary")

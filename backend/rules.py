@@ -390,6 +390,9 @@ def threefry(attrs: Attrs, shapes: Shapes) -> Shape:
 # ---- contraction ------------------------------------------------------------------------------
 
 
+NO_CONJ = (False, False)
+
+
 @dataclass(frozen=True, slots=True)
 class DotDims:
     """The axes of a `dot_general` by role, and the sizes of the four groups."""
@@ -439,10 +442,19 @@ def dot_dims(attrs: Attrs, lhs: Shape, rhs: Shape) -> DotDims:
 
 
 def dot_general(attrs: Attrs, shapes: Shapes) -> Shape:
-    lhs, rhs = shapes
+    (lhs, rhs), conj = shapes, attrs["conj"]
+    if type(conj) is not tuple or [type(flag) for flag in conj] != [bool, bool]:
+        raise ProgramError(f"dot_general: conj={conj!r} must be two bools, for lhs and for rhs")
     dims = dot_dims(attrs, lhs, rhs)
     left = (lhs[axis] for axis in dims.lhs_batch + dims.lhs_free)
     return (*left, *(rhs[axis] for axis in dims.rhs_free))
+
+
+def dot_general_add(attrs: Attrs, shapes: Shapes) -> Shape:
+    product, acc = dot_general(attrs, shapes[:2]), shapes[2]
+    if shapes_differ(product, acc):
+        raise ProgramError(f"dot_general_add: the product has shape {product}, acc {acc}")
+    return product
 
 
 def matmul(attrs: Attrs, shapes: Shapes) -> Shape:

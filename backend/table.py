@@ -50,7 +50,10 @@ def op_table(backends: Sequence[Backend]) -> str:
 
 
 def _call(row: OpRow) -> str:
-    attributes = f" [{', '.join(row.attributes)}]" if row.attributes else ""
+    shown = [
+        f"{name}={row.defaults[name]}" if name in row.defaults else name for name in row.attributes
+    ]
+    attributes = f" [{', '.join(shown)}]" if shown else ""
     return f"`{row.name}({', '.join(row.operands)}){attributes}`"
 
 

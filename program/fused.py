@@ -25,9 +25,9 @@ class Fused(Instruction):
     kernel: Kernel = field(repr=False, compare=False)
     scratch_bytes: int
 
-    @property
-    def is_elementwise(self) -> bool:
-        """A broadcast operand is no exception: it is a slot of its own, a view."""
+    def writes_over(self, position: int) -> bool:
+        """Any input, if elements stay apart; a broadcast one is no exception: it is a slot of its own, a
+        view."""
         return self.plan.reduce is None
 
 

@@ -123,11 +123,10 @@ class Instruction:
         """Whether an output may share memory with the first input."""
         return self._view != "never"
 
-    @property
-    def is_elementwise(self) -> bool:
-        """Whether an element of the output needs of each input the element at the same place only."""
+    def writes_over(self, position: int) -> bool:
+        """Whether the output may lie exactly where this input does."""
         row = CATALOGUE.get(self.op)
-        return row is not None and row.group == "elementwise"
+        return row is not None and row.writes_over(position)
 
     @property
     def _view(self) -> str:
@@ -170,8 +169,13 @@ class Program:
 def instruction(
     op: str, inputs: tuple[int, ...], outputs: tuple[int, ...], attrs: Attrs
 ) -> Instruction:
-    """An instruction with its attributes frozen: lists become tuples, names are sorted."""
+    """An instruction with its attributes frozen: lists become tuples, names are sorted, and what has
+    its default is left out."""
     frozen = tuple((name, freeze(value)) for name, value in sorted(attrs.items()))
+    if (row := CATALOGUE.get(op)) is not None and row.defaults:
+        # repr: 1 == True, but it is no flag, and 1.0 == 1
+        shown = {name: repr(value) for name, value in row.defaults.items()}
+        frozen = tuple(pair for pair in frozen if shown.get(pair[0]) != repr(pair[1]))
     return Instruction(op, frozen, inputs, outputs)
 
 

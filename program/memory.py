@@ -1,10 +1,10 @@
 """Where intermediates lie: BufferLoc(pool_id, offset) for every slot that a kernel of ours writes.
 
 A node is memory that one kernel writes: a slot, and with it all views of it; an elementwise op writes
-over an operand that dies there, which makes one node of two. Inputs belong to the caller and results
-to the user: they, what a program returns a view of, and what an extension makes lie in no pool. Pool 0
-is kept for transfers; pools of nodes start at 1. Locations are plain integers that depend on the
-program alone.
+over an operand that dies there, a product over what it is added to, which makes one node of two. Inputs
+belong to the caller and results to the user: they, what a program returns a view of, and what an
+extension makes lie in no pool. Pool 0 is kept for transfers; pools of nodes start at 1. Locations are
+plain integers that depend on the program alone.
 
 Policies: "separate" gives every node a pool of its own; "packed" lays all nodes into pool 1 and gives the
 room of one that is dead to another: each at the lowest offset that is free while it lives, as a rule
@@ -113,7 +113,7 @@ def plan_memory(
 
 
 def _nodes(program: Program, dies_after: Sequence[Sequence[int]]) -> list[_Node]:
-    """In the order of the program; a slot that dies in an elementwise op gives it its memory."""
+    """In the order of the program; a slot that dies where it may be written over gives its memory."""
     dies = {slot: index for index, slots in enumerate(dies_after) for slot in slots}
     root = list(range(len(program.slots)))  # the slot whose memory a slot shows
     node_of: dict[int, int] = {}
@@ -150,11 +150,11 @@ def _host(
 ) -> int | None:
     """The node of an operand that dies here and may be written over: it is read element by element at
     the place that is written then, and nothing else here lies in its memory."""
-    if not ins.is_elementwise:
-        return None
     made = program.slots[ins.outputs[0]]
-    for x in ins.inputs:
-        others = [root[y] for y in ins.inputs if y != x]
+    may = [ins.writes_over(position) for position in range(len(ins.inputs))]
+    for x in (x for x, is_one in zip(ins.inputs, may, strict=True) if is_one):
+        pairs = zip(ins.inputs, may, strict=True)
+        others = [root[y] for y, is_one in pairs if y != x or not is_one]
         if x in node_of and dies[x] == index and program.slots[x] == made and x not in others:
             return node_of[x]
     return None

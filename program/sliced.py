@@ -142,6 +142,8 @@ class SlicedExecutable:
         self._summed = assembly.summed(program)
         self._open = tuple(k for k in range(len(program.indices)) if k in assembly.at)
         self._apart = assembly.accumulates_apart(program)
+        part = self._contribution
+        self._add = backend.bind("add", {}, (part, part), (part,))
         sizes = [index.size for index in program.indices]
         self.n_slices = 1
         for size in sizes:
@@ -189,8 +191,7 @@ class SlicedExecutable:
                     if number == 0:
                         self.each(*operands, out=target, indices=indices)
                     else:
-                        with np.errstate(all="ignore"):
-                            np.add(target, self.each.run(*operands, *indices), out=target)
+                        self._add(target, self.each.run(*operands, *indices), out=target)
                     progress.advance()
                 if not in_place or alpha != 1:
                     self.backend.assign(part, target, alpha, beta)

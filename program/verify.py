@@ -111,7 +111,8 @@ def _agrees_with_inference(program: Program) -> Iterator[Complaint]:
         try:
             expected = inferred(ins, program.specs(ins.inputs), last)
         except EinloomError as error:
-            yield f"{_at(index, ins)}: {error}"
+            operands = ", ".join(f"%{slot}" for slot in ins.inputs)
+            yield f"{_at(index, ins)}: {error}{f' (operands {operands})' if operands else ''}"
             continue
         if expected != program.specs(ins.outputs):
             got = ", ".join(map(str, program.specs(ins.outputs)))

@@ -29,19 +29,13 @@ from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype_name
 from . import structure
-from .buffers import BUFFERS, empty, in_layout
+from .buffers import BUFFERS, empty_as, in_layout
 from .cast import bind_cast, evaluate_cast
-from .contraction import (
-    bind_dot_general,
-    bind_matmul,
-    bind_sum_product,
-    dot_engine,
-    dot_scratch_bytes,
-    matmul_attrs,
-)
+from .contraction import bind_matmul, bind_sum_product, dot_engine, matmul_attrs
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
 from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
+from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .strided import MOST_AXES
 from .sum_product import BLOCK as PRODUCT_BLOCK
@@ -75,7 +69,8 @@ BINDERS: dict[str, structure.Binder] = {
     },
     "argmax": bind_argument(np.argmax),
     "argmin": bind_argument(np.argmin),
-    "dot_general": bind_dot_general,
+    "dot_general": bind_product,
+    "dot_general_add": bind_product_added,
     "matmul": bind_matmul,
     "sum_product": bind_sum_product,
     "constant": structure.bind_constant,
@@ -98,6 +93,7 @@ MOST_WORK: Any = (
     10**5
 )  # candidates in the search for an element that two arrays share; well below 0.1 s
 TOO_HARD = getattr(np, "exceptions", np).TooHardError
+PRODUCTS = ("dot_general", "dot_general_add", "matmul")
 MOVES = frozenset(
     ("identity", "select", "conj", "shape_of", "dynamic_truncate", "pad_to_match")
 )  # elementwise, but no arithmetic
@@ -174,7 +170,7 @@ class CpuBackend:
             yield self if threads is None else CpuBackend(threads)
 
     def engine(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> str:
-        if op in ("dot_general", "matmul"):
+        if op in PRODUCTS:
             attrs = attrs or matmul_attrs(inputs)
             return dot_engine(dot_dims(attrs, inputs[0].shape, inputs[1].shape), inputs)
         return "view" if CATALOGUE[op].is_view else op
@@ -187,8 +183,8 @@ class CpuBackend:
         outputs: tuple[ArraySpec, ...] = (),
     ) -> int:
         threads = self.threads or num_threads()
-        if op in ("dot_general", "matmul"):
-            return dot_scratch_bytes(attrs or matmul_attrs(inputs), inputs, *outputs)
+        if op in PRODUCTS:
+            return product_scratch_bytes(attrs or matmul_attrs(inputs), inputs, *outputs)
         if op == "sum_product":  # two products of a block, and operands packed for their blocks
             shapes = (x.shape for x in inputs)
             sizes = dict(
@@ -257,7 +253,7 @@ class CpuBackend:
             ) from error
 
     def empty(self, spec: ArraySpec) -> Any:
-        return in_layout(spec, lambda shape: empty(shape, spec.dtype))
+        return empty_as(spec)
 
     def array_at(self, buffer: Any, offset: int, spec: ArraySpec) -> Any:
         return in_layout(spec, lambda shape: np.ndarray(shape, spec.dtype, buffer, offset))
@@ -343,7 +339,8 @@ def cpu(threads: int | None = None) -> CpuBackend:
 def _check_out(op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...], out: Any) -> None:
     """`out` has the dtype and shape of the output, can be written, and overlaps no operand.
 
-    One exception: an elementwise op may write over an operand that lies exactly where `out` lies.
+    One exception: what the row says, an elementwise op say, may write over an operand that lies exactly
+    where `out` lies.
     """
     row = CATALOGUE[op]
     if row.is_view:
@@ -360,7 +357,7 @@ def _check_out(op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...],
     for position, x in enumerate(arrays):
         if not np.may_share_memory(out, x):
             continue
-        in_place = row.group == "elementwise" and x.dtype == out.dtype
+        in_place = row.writes_over(position) and x.dtype == out.dtype
         if in_place and _same_place(out, x):
             continue
         try:

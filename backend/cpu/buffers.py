@@ -191,5 +191,10 @@ def in_layout(spec: ArraySpec, make: Callable[[Shape], Any]) -> Any:
     return make(tuple(spec.shape[axis] for axis in spec.layout)).transpose(inverse)
 
 
+def empty_as(spec: ArraySpec) -> Any:
+    """An array of this spec, in its layout, as `empty` makes it."""
+    return in_layout(spec, lambda shape: empty(shape, spec.dtype))
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=BUFFERS.renew_lock)

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import Attrs, DotDims, dot_dims, infer
-from ..products import TINY, contraction_of, innermost_run, orders_of
+from ..matrices import TINY, contraction_of, innermost_run, orders_of
 from ..protocol import Kernel
 from ..spec import ArraySpec, compute_dtype
 from . import loops, sum_product
-from .buffers import empty, in_layout
+from .buffers import empty_as
 from .cast import bind_cast
 from .matrices import BLAS, bind_matrices, packed_bytes
 
@@ -166,7 +166,7 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
         left = lhs.transpose(lhs_perm).reshape(lhs_view)
         right = rhs.transpose(rhs_perm).reshape(rhs_view)
         if out is None:  # always an array, never a scalar
-            out = in_layout(output, lambda shape: empty(shape, output.dtype))
+            out = empty_as(output)
         with np.errstate(all="ignore"):
             return np.multiply(left, right, out=out)
 

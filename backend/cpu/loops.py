@@ -15,7 +15,7 @@ import numpy as np
 from ..catalogue import DotDims
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes
-from .buffers import empty, in_layout
+from .buffers import empty_as
 from .kernels.loops import contract_tiles
 from .strided import Axis, axis_table, element_strides, flat, merge_axes, offsets
 from .threads import parallel_for
@@ -34,7 +34,7 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
         if out is not None and out.flags.aligned and out.transpose(order).flags.c_contiguous:
             target = out
         else:
-            target = in_layout(output, lambda shape: empty(shape, output.dtype))
+            target = empty_as(output)
         lhs, rhs = _readable(lhs), _readable(rhs)
         (left, left_origin), (right, right_origin) = flat(lhs), flat(rhs)
         key = (lhs.strides, rhs.strides)

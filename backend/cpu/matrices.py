@@ -1,8 +1,9 @@
 """A contraction as products of matrices that BLAS reads where they lie.
 
 Which axes are matrices, which are loops around them and what is copied first is decided by
-`products.plan_matrices` for the orders that the specs name, row-major where they name none. Arrays may lie
-otherwise all the same (users' operands do): what then does not fit is copied when the kernel runs.
+`plan_matrices` of backend/matrices.py, for the orders that the specs name, row-major where they name none.
+Arrays may lie otherwise all the same (users' operands do): what then does not fit is copied when the kernel
+runs.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import DotDims
-from ..products import Contraction, Labels, Products, contraction_of, orders_of, plan_matrices
+from ..matrices import Contraction, Labels, Products, contraction_of, orders_of, plan_matrices
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from .blas import ONE_BLAS_THREAD
-from .buffers import LARGE, empty, in_layout
+from .buffers import LARGE, empty, empty_as
 from .move import move, packed, reshaped_view
 from .threads import parallel_for
 
@@ -187,7 +188,7 @@ def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArrayS
         left = _blas_ready(packed(lhs.transpose(lhs_perm), lhs_shape))
         right = _blas_ready(packed(rhs.transpose(rhs_perm), rhs_shape))
         if out is None:
-            out = in_layout(output, lambda shape: empty(shape, dtype))
+            out = empty_as(output)
         target = out.transpose(out_perm)
         product = reshaped_view(target, products)
         is_direct = product is not None and _is_blas_ready(product) and product.flags.aligned

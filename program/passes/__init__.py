@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..ir import Program
 from .common_subexpressions import common_subexpressions
+from .conj_folding import conj_folding
 from .conj_sinking import conj_sinking
 from .dead_code import dead_code
 from .dot_decomposition import dot_decomposition
@@ -39,6 +40,12 @@ PIPELINE: tuple[Pass, ...] = (
         "conj(conj x) = x, conj(real x) = x; conj(op x) = op(conj x) if fewer are conjugated",
         "no conj reads a conj, a real dtype, or, unless it is shown, a view that only it reads",
         conj_sinking,
+    ),
+    Pass(
+        "conj_folding",
+        "dot(conj x, y) = dot(x, y; conj=(True, False)) if nothing else reads the conj",
+        "no dot_general reads a complex conj, or views of it, that nothing else reads",
+        conj_folding,
     ),
     Pass(
         "layout_simplification",
@@ -79,10 +86,10 @@ PIPELINE: tuple[Pass, ...] = (
 )
 """In order; the precondition of every pass is a verified program, and it returns one.
 
-Axes of size 1 go first, since views come of them; conjugates leave the views that the next two passes
-merge and fold. What all of these made alike is then computed once, and what nobody reads is dropped. What
-is left is given its order in memory.
-What an output is, or is a view of, is shown.
+Axes of size 1 go first, since views come of them; conjugates leave the views that later passes merge and
+fold, and become flags of the products that alone read them. What all of these made alike is then computed
+once, and what nobody reads is dropped. What is left is given its order in memory. What an output is, or is
+a view of, is shown.
 """
 
 CANONICAL_PRODUCTS: tuple[Pass, ...] = (

@@ -1,11 +1,12 @@
 """dot(x, y) = reshape(dot([batch, M, K], [batch, K, N])): any dot_general by one canonical product.
 
 Each operand is transposed to its groups of axes and reshaped to one axis for each group; the product is
-reshaped to the axes of the result. On demand: for a backend that has no other matrix product. A reshape
-may copy what a kernel of its own kind would read in place.
+reshaped to the axes of the result; what is added to it is reshaped to [batch, M, N]. On demand: for a
+backend that has no other matrix product. A reshape may copy what a kernel of its own kind would read in
+place.
 
-Precondition: a verified program. Postcondition: every dot_general contracts axis 2 of a [batch, M, K]
-with axis 1 of a [batch, K, N], over axis 0 as batch.
+Precondition: a verified program. Postcondition: every dot_general and dot_general_add contracts axis 2 of
+a [batch, M, K] with axis 1 of a [batch, K, N], over axis 0 as batch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from ...backend.catalogue import Attrs, dot_dims
 from ...backend.spec import Axes, Shape
 from ..ir import Instruction, Program
-from .rewrite import Body, is_bounded
+from .rewrite import DOTS, Body, is_bounded
 
 CANONICAL: Attrs = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
 
@@ -21,7 +22,8 @@ CANONICAL: Attrs = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
 def dot_decomposition(program: Program) -> Program:
     body = Body(program)
     for ins in program.instructions:
-        if ins.op != "dot_general" or ins.attrs == CANONICAL or is_bounded(program, ins):
+        canonical = ins.op not in DOTS or ins.attrs | CANONICAL == ins.attrs
+        if canonical or is_bounded(program, ins):
             body.append(ins)
         else:
             _decompose(ins, body)
@@ -29,16 +31,18 @@ def dot_decomposition(program: Program) -> Program:
 
 
 def _decompose(ins: Instruction, body: Body) -> None:
-    (x, y), (out,) = ins.inputs, ins.outputs
+    (x, y, *added), (out,) = ins.inputs, ins.outputs
+    attrs = ins.attrs | CANONICAL
     dims = dot_dims(ins.attrs, body.slots[x].shape, body.slots[y].shape)
     left, right = (dims.batch, dims.m, dims.k), (dims.batch, dims.k, dims.n)
     x = _grouped(body, x, dims.lhs_batch + dims.lhs_free + dims.lhs_contracting, left)
     y = _grouped(body, y, dims.rhs_batch + dims.rhs_contracting + dims.rhs_free, right)
-    shape = body.slots[out].shape
-    if shape == (dims.batch, dims.m, dims.n):
-        body("dot_general", x, y, out=out, **CANONICAL)
+    shape, product = body.slots[out].shape, (dims.batch, dims.m, dims.n)
+    if shape == product:
+        body(ins.op, x, y, *added, out=out, **attrs)
     else:
-        body("reshape", body("dot_general", x, y, **CANONICAL), out=out, shape=shape)
+        added = [body("reshape", acc, shape=product) for acc in added]
+        body("reshape", body(ins.op, x, y, *added, **attrs), out=out, shape=shape)
 
 
 def _grouped(body: Body, x: int, perm: Axes, shape: Shape) -> int:

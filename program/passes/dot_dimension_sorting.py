@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...backend.spec import Axes
 from ..ir import Instruction, Program, instruction
-from .rewrite import with_body
+from .rewrite import DOTS, with_body
 
 
 def dot_dimension_sorting(program: Program) -> Program:
@@ -18,13 +18,13 @@ def dot_dimension_sorting(program: Program) -> Program:
 
 
 def _sorted(ins: Instruction) -> Instruction:
-    if ins.op != "dot_general" or len(ins.attrs["contracting"][0]) < 2:
+    if ins.op not in DOTS or len(ins.attrs["contracting"][0]) < 2:
         return ins
     left, right = ins.attrs["contracting"]
     side = 1 if are_neighbours(right) and not are_neighbours(left) else 0
     pairs = sorted(zip(left, right, strict=True), key=lambda pair: pair[side])
-    attrs = {"contracting": tuple(zip(*pairs, strict=True)), "batch": ins.attrs["batch"]}
-    return instruction("dot_general", ins.inputs, ins.outputs, attrs)
+    attrs = ins.attrs | {"contracting": tuple(zip(*pairs, strict=True))}
+    return instruction(ins.op, ins.inputs, ins.outputs, attrs)
 
 
 def are_neighbours(axes: Axes) -> bool:

@@ -6,7 +6,7 @@ taken by size, the largest first; each is given, of the orders in which the axes
 for its maker and its reader are neighbours, the one that costs least with what is decided already around
 it, and is looked at again when all have been decided. What nobody has decided yet counts as free.
 
-Costs are those of backend.products: seconds of the products that the orders allow, and of the copies.
+Costs are those of backend.matrices: seconds of the products that the orders allow, and of the copies.
 
 Precondition: a verified program. Postcondition: the same instructions; a slot has a layout only if
 dot_general makes it and one other dot_general alone reads it.
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from ...backend.catalogue import dot_dims
-from ...backend.products import Contraction, Order, Orders, contraction_of, plan_products
+from ...backend.matrices import Contraction, Order, Orders, contraction_of, plan_products
 from ...backend.spec import Axes
 from ..ir import Instruction, Program
 from .rewrite import use_counts

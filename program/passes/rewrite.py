@@ -10,6 +10,9 @@ from typing import Any
 from ...backend.catalogue import infer
 from ..ir import Instruction, Program, Slot, instruction
 
+DOTS = frozenset(("dot_general", "dot_general_add"))
+"""Ops over lhs and rhs, whose axes `batch` and `contracting` name; `conj` flags them."""
+
 Names = dict[int, int]
 """For a slot that is no longer made, the slot that holds the same."""
 

@@ -8,7 +8,7 @@ Precondition: a verified program without transposes of transposes.
 from __future__ import annotations
 
 from ..ir import Instruction, Program, instruction
-from .rewrite import with_body
+from .rewrite import DOTS, with_body
 
 
 def transpose_folding(program: Program) -> Program:
@@ -17,7 +17,7 @@ def transpose_folding(program: Program) -> Program:
     for ins in program.instructions:
         if ins.op == "transpose":
             source[ins.outputs[0]] = (ins.inputs[0], ins.attrs["perm"])
-        elif ins.op == "dot_general":
+        elif ins.op in DOTS:
             ins = _folded(ins, source, program)
         body.append(ins)
     return with_body(program, body, {})
@@ -26,8 +26,8 @@ def transpose_folding(program: Program) -> Program:
 def _folded(
     ins: Instruction, source: dict[int, tuple[int, tuple[int, ...]]], program: Program
 ) -> Instruction:
-    operands = list(ins.inputs)
-    contracting, batch = [list(ins.attrs[name]) for name in ("contracting", "batch")]
+    operands, attrs = list(ins.inputs), ins.attrs
+    contracting, batch = [list(attrs[name]) for name in ("contracting", "batch")]
     for side in (0, 1):
         if operands[side] not in source:
             continue
@@ -38,5 +38,5 @@ def _folded(
             operands[side] = x
             contracting[side] = tuple(perm[axis] for axis in contracting[side])
             batch[side] = tuple(perm[axis] for axis in batch[side])
-    attrs = {"contracting": contracting, "batch": batch}
-    return instruction("dot_general", tuple(operands), ins.outputs, attrs)
+    attrs |= {"contracting": contracting, "batch": batch}
+    return instruction(ins.op, tuple(operands), ins.outputs, attrs)

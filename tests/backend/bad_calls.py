@@ -24,6 +24,7 @@ def index(*shape: int) -> ArraySpec:
 ELEMENTWISE = [row for row in CATALOGUE.values() if row.group == "elementwise"]
 BINARY = [row.name for row in ELEMENTWISE if row.operands in (("x", "y"), ("y", "x"))]
 UNARY = [row.name for row in ELEMENTWISE if row.operands == ("x",)]
+INNER = {"batch": ((), ()), "contracting": ((0,), (0,))}
 
 
 def window(**changes: Any) -> dict[str, Any]:
@@ -156,6 +157,36 @@ BAD: list[Bad] = [
         {"batch": ((), ()), "contracting": ((), ())},
         (spec(2), spec(2, dtype="i8")),
         "dtypes of",
+    ),
+    *(
+        ("dot_general", {**INNER, "conj": conj}, (spec(2), spec(2)), "conj=.* must be two bools")
+        for conj in (True, None, (True,), (True, False, True), (1, 0), [True, False], ("yes", "no"))
+    ),
+    ("dot_general", {**INNER, "alpha": 2}, (spec(2), spec(2)), r"takes attributes \(.*conj\)"),
+    ("dot_general", INNER, (spec(2), spec(2), spec()), r"takes operands \(lhs, rhs\), got 3"),
+    ("dot_general_add", INNER, (spec(2), spec(2)), r"takes operands \(lhs, rhs, acc\), got 2"),
+    ("dot_general_add", INNER, (spec(2), spec(2), spec(1)), r"product has shape \(\), acc \(1,\)"),
+    ("dot_general_add", INNER, (spec(2), spec(3), spec()), "differ"),
+    (
+        "dot_general_add",
+        INNER,
+        (spec(2), spec(2), spec(dtype="f4")),
+        r"float32\[\] differ; convert",
+    ),
+    ("dot_general_add", INNER, (spec(2), spec(2), spec(dtype="U3")), "operand acc"),
+    ("dot_general_add", {**INNER, "conj": 3}, (spec(2), spec(2), spec()), "two bools"),
+    *(
+        ("dot_general_add", {**INNER, name: value}, (x, x, y), f"{name}=.* is no")
+        for name in ("alpha", "beta")
+        for value, x, y in (
+            ("1", spec(2), spec()),
+            (None, spec(2), spec()),
+            ((1,), spec(2), spec()),
+            (1j, spec(2), spec()),
+            (0.5, spec(2, dtype="i8"), spec(dtype="i8")),
+            (-1, spec(2, dtype="u1"), spec(dtype="u1")),
+            (10**400, spec(2), spec()),
+        )
     ),
     ("dot_general", {"batch": (), "contracting": ((), ())}, (spec(2), spec(2)), "malformed"),
     ("dot_general", {"batch": ((), ()), "contracting": 3}, (spec(2), spec(2)), "malformed"),

@@ -81,8 +81,16 @@ def some_dtype(op: str) -> DType:
 # ---- the table ----------------------------------------------------------------------------------
 
 
-def dot(lhs: Shape, rhs: Shape, batch: Any = ((), ()), contracting: Any = ((), ())) -> Call:
-    return Call("dot_general", {"batch": batch, "contracting": contracting}, (lhs, rhs))
+def dot(
+    lhs: Shape, rhs: Shape, batch: Any = ((), ()), contracting: Any = ((), ()), **more: Any
+) -> Call:
+    return Call("dot_general", {"batch": batch, "contracting": contracting, **more}, (lhs, rhs))
+
+
+def dot_add(call: Call, **more: Any) -> Call:
+    """The same product, added to something."""
+    attrs = {**call.attrs, **more}
+    return Call("dot_general_add", attrs, (*call.shapes, call.output(np.dtype("f8")).shape))
 
 
 def terms(output: str, *operands: tuple[str, Shape]) -> Call:
@@ -124,6 +132,35 @@ DOTS = (
     dot((2, 0), (0, 3), contracting=((1,), (0,))),
     dot((0, 2), (2, 3), contracting=((1,), (0,))),
     dot((0, 2), (0, 3), ((0,), (0,))),
+)
+
+CONJUGATES = (  # every one of `conjugated` in backend/cpu/products.py
+    dot((2, 3), (3, 4), contracting=((1,), (0,)), conj=(True, False)),
+    dot((2, 3), (3, 4), contracting=((1,), (0,)), conj=(False, True)),
+    dot((2, 3), (3, 4), contracting=((1,), (0,)), conj=(True, True)),
+    dot((4, 3), (3,), contracting=((1,), (0,)), conj=(True, False)),
+    dot((3,), (3, 4), contracting=((0,), (0,)), conj=(False, True)),
+    dot((4, 2, 3), (4, 3, 2), ((0,), (0,)), ((2,), (1,)), conj=(True, False)),
+    dot((2, 1, 2, 3, 2), (3, 2, 2), ((0,), (1,)), ((3, 4), (0, 2)), conj=(True, True)),
+    dot((2, 0), (0, 3), contracting=((1,), (0,)), conj=(True, False)),
+    dot((), (), conj=(True, True)),
+)
+
+ADDED = (
+    *(dot_add(call) for call in DOTS),
+    *(dot_add(call, alpha=2, beta=3) for call in CONJUGATES),
+    *(
+        dot_add(dot((2, 3), (3, 4), contracting=((1,), (0,))), **factors)
+        for factors in (
+            {"alpha": 2},
+            {"beta": 2},
+            {"beta": 0},
+            {"alpha": 3, "beta": 0},
+            {"alpha": 0},
+            {"alpha": 0, "beta": 0},
+            {"alpha": 2, "beta": 3},
+        )
+    ),
 )
 
 SUM_PRODUCTS = (
@@ -368,6 +405,8 @@ CALLS: tuple[Call, ...] = (
         )
     ),
     *DOTS,
+    *CONJUGATES,
+    *ADDED,
     *(
         Call("matmul", {}, shapes)
         for shapes in (

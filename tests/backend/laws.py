@@ -13,7 +13,7 @@ from tests.backend import scalars
 from tests.backend.calls import Array, Attrs, Shape
 from tests.backend.scalars import FUNCTIONS, element, number
 from tests.backend.series import CONTEXT, NAN, ONE, ZERO, Z
-from tests.oracles import einsum_oracle, label_sizes
+from tests.oracles import einsum_oracle, label_sizes, wrap
 from tests.tolerance import assert_close, function_tolerance, smallest, tolerance
 
 from einloom.backend.dtypes import class_of
@@ -39,7 +39,7 @@ def meaning(
     """What `op` yields, by its definition."""
     equation = einsum_terms(op, attrs, [x.ndim for x in arrays])
     if equation is not None:
-        return (einsum_oracle(*equation, arrays, outputs[0].dtype),)
+        return (einsum_oracle(*equation, conjugates(attrs, arrays), outputs[0].dtype),)
     if op in scalars.SCALARS:
         return (scalars.apply(op, arrays, outputs[0].dtype),)
     made = tuple(np.zeros(spec.shape, spec.dtype) for spec in settled(op, attrs, arrays, outputs))
@@ -335,6 +335,30 @@ def einsum_terms(op: str, attrs: Attrs, ranks: Sequence[int]) -> tuple[list[Any]
     return [tuple(lhs), tuple(rhs)], (*batch, *free)
 
 
+def conjugates(attrs: Attrs, arrays: Sequence[Array]) -> list[Array]:
+    """Operands, conjugated where a flag says so."""
+    flags = enumerate(attrs.get("conj", ()))
+    flagged = {k for k, flag in flags if flag and arrays[k].dtype.kind in "cO"}
+    found = [np.conj(x) if k in flagged else x for k, x in enumerate(arrays)]
+    return [np.asarray(x, own.dtype) for x, own in zip(found, arrays, strict=True)]
+
+
+@law
+def dot_general_add(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    lhs, rhs, acc = conjugates(attrs, arrays)
+    alpha, beta = attrs.get("alpha", 1), attrs.get("beta", 1)
+    if out.dtype.kind == "b":
+        alpha, beta = bool(alpha), bool(beta)
+    wide = {"f": np.longdouble, "V": np.longdouble, "c": np.clongdouble}.get(out.dtype.kind, object)
+    dtype = out.dtype if wide is object else np.dtype(wide)
+    equation = einsum_terms("dot_general", attrs, [lhs.ndim, rhs.ndim])
+    assert equation is not None
+    total = alpha * einsum_oracle(*equation, [lhs, rhs], dtype).astype(wide)
+    if beta:
+        total = total + beta * acc.astype(wide)
+    out[...] = wrap(np.asarray(total, wide), out.dtype)
+
+
 # ---- the check ----------------------------------------------------------------------------------
 
 
@@ -390,6 +414,12 @@ def rounding(op: str, attrs: Attrs, arrays: Sequence[Array], want: Array) -> tup
         kind = "complex power" if of_complex and op == "power" else kind
         own = arrays[-1].dtype
         return function_tolerance(kind, own), np.maximum(_modulus(want), smallest(want.dtype))
+    if op == "dot_general_add":
+        product, count = dot_scale(attrs, arrays)
+        factors = abs(attrs.get("alpha", 1)), abs(attrs.get("beta", 1))
+        return tolerance(want.dtype, count, 3), factors[0] * product + factors[1] * _modulus(
+            arrays[2]
+        )
     equation = einsum_terms(op, attrs, [x.ndim for x in arrays])
     sizes = [x.shape for x in arrays]
     if op in ("reduce_sum", "reduce_mean"):
@@ -407,6 +437,14 @@ def rounding(op: str, attrs: Attrs, arrays: Sequence[Array], want: Array) -> tup
     if op == "reduce_mean":
         scale = scale / max(1, count)
     return tolerance(want.dtype, count, len(arrays)), scale
+
+
+def dot_scale(attrs: Attrs, arrays: Sequence[Array]) -> tuple[Array, int]:
+    """Sums of the moduli of a product's terms, and how many each adds."""
+    equation = einsum_terms("dot_general", attrs, [x.ndim for x in arrays[:2]])
+    assert equation is not None
+    count = math.prod(arrays[0].shape[axis] for axis in attrs["contracting"][0])
+    return einsum_oracle(*equation, [_modulus(x) for x in arrays[:2]], np.longdouble), count
 
 
 def _modulus(x: Array) -> Array:

@@ -94,7 +94,7 @@ def test_engine_names() -> None:
     """Views say so; others give their name or their rung."""
     for call in CALLS:
         engine = BACKEND.engine(call.op, call.attrs, call.specs(np.dtype("f8")))
-        if call.op in ("dot_general", "matmul"):
+        if call.op in ("dot_general", "dot_general_add", "matmul"):
             assert engine in ("zeros", "gemm", "multiply", "batched gemm", "matmul", "loops")
         else:
             assert engine == ("view" if CATALOGUE[call.op].is_view else call.op)

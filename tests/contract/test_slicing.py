@@ -359,6 +359,23 @@ def test_invariant_parts_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan.cost == 8 * 9 * 8 + 7 * (8 * 8)
 
 
+def test_conjugates_run_once() -> None:
+    """Of an operand that all slices read; of one that is sliced, a flag of the product."""
+    for conj, once, each in (((0,), 1, None), ((1,), 0, (False, True)), ((0, 1), 1, (False, True))):
+        a, b = np.ones((3, 4)) * (1 + 2j), np.ones((4, 5)) * 3j
+        plan = replace(einloom.plan("ij,jk->ik", a, b, dtype="c16", conj=conj), sliced=(2,))
+        executable = einloom.compile(plan)._executable
+        assert isinstance(executable, SlicedExecutable)
+        found = 0 if executable.once is None else executable.once.program.op_counts["conj"]
+        assert found == once
+        (product,) = (
+            ins for ins in executable.each.program.instructions if ins.op == "dot_general"
+        )
+        assert product.attrs.get("conj") == each
+        want = (a.conj() if 0 in conj else a) @ (b.conj() if 1 in conj else b)
+        np.testing.assert_array_equal(executable(a, b), want)
+
+
 @pytest.mark.parametrize("seeds", [range(k * 50, k * 50 + 50) for k in range(2)], ids=str)
 def test_split_keeps_every_instruction(seeds: range) -> None:
     for seed in seeds:

@@ -22,7 +22,7 @@ from tests.cases import lay_out
 from einloom._base.options import options
 from einloom.backend.catalogue import CATALOGUE, infer
 from einloom.backend.dtypes import class_of, reaches
-from einloom.backend.products import Contraction, Orders, Products
+from einloom.backend.matrices import Contraction, Orders, Products
 from einloom.backend.spec import ArraySpec
 from einloom.program.builder import Builder
 from einloom.program.ir import Program, instruction
@@ -545,7 +545,7 @@ def matmul(g: Growing) -> object:
 
 @grows
 def dot_general(g: Growing) -> object:
-    """Often of a transpose, and by an operand with axes of the same sizes."""
+    """Often of a transpose or a conjugate, and by an operand with axes of the same sizes."""
     x = g.any_slot(lambda spec: len(spec.shape) > 1) if g.random.random() < 0.7 else g.any_slot()
     if x is None:
         return None
@@ -556,6 +556,9 @@ def dot_general(g: Growing) -> object:
         perm = tuple(g.random.sample(axes, len(axes)))
         x = g.add("transpose", x, bound=g.bounds[x], perm=perm)
     assert x is not None
+    assert y is not None
+    if dtype.kind == "c" and g.random.random() < 0.6:
+        y = g.add("conj", y, bound=g.bounds[y])
     assert y is not None
     slot = _some_product(g, x, y)
     if slot is not None and g.random.random() < 0.7:  # of a product that nobody else reads
@@ -579,9 +582,27 @@ def _some_product(g: Growing, x: int, y: int) -> int | None:
             role = roles[g.random.choice(("batch", "contracting", "contracting"))]
             role[0].append(i)
             role[1].append(j[0])
-    attrs = {name: (tuple(i), tuple(j)) for name, (i, j) in roles.items()}
+    attrs: dict[str, Any] = {name: (tuple(i), tuple(j)) for name, (i, j) in roles.items()}
+    if g.random.random() < 0.2:
+        attrs["conj"] = (g.random.random() < 0.5, g.random.random() < 0.5)
     bound = _product(g, x, y) * max(1, g.spec(x).size)
-    return g.add("dot_general", x, y, bound=bound, **attrs)
+    product = g.add("dot_general", x, y, bound=bound, **attrs)
+    return product if product is None else _added(g, product)
+
+
+def _added(g: Growing, product: int) -> object:
+    """The same product again, added to something of its shape: itself where there is nothing else."""
+    if g.random.random() < 0.75:
+        return product
+    _, _, operands, attrs = g.calls[-1]
+    same = [slot for slot in g.bounds if g.spec(slot) == g.spec(product)]
+    acc = g.random.choice(same)
+    factors = {name: g.random.choice((0, 1, 1, 2)) for name in ("alpha", "beta")}
+    bound = sum(factors[k] * g.bounds[x] for k, x in (("alpha", product), ("beta", acc)))
+    return g.add("dot_general_add", *operands, acc, bound=bound, **attrs, **factors)
+
+
+GROW["dot_general_add"] = dot_general
 
 
 @grows

@@ -16,10 +16,10 @@ from tests.program.rewrites.common import dot
 from tests.program.rewrites.layout_assignment import chain
 
 import einloom
-from einloom.backend import products
+from einloom.backend import matrices as planning
 from einloom.backend.catalogue import dot_dims, infer
 from einloom.backend.cpu import cpu, matrices
-from einloom.backend.products import Contraction, contraction_of, plan_matrices, plan_products
+from einloom.backend.matrices import Contraction, contraction_of, plan_matrices, plan_products
 from einloom.backend.spec import ArraySpec
 from einloom.contract.problem_file import read_problem
 from einloom.program.builder import Builder
@@ -91,7 +91,7 @@ def test_any_layout_of_operands_and_result(group: int) -> None:
         output = with_layout(result, draw)
         dims = dot_dims(attrs, lhs.shape, rhs.shape)
         step, left, right = contraction_of(dims, lhs, rhs)
-        orders = products.orders_of(left, right, (lhs, rhs, output))
+        orders = planning.orders_of(left, right, (lhs, rhs, output))
         plan = plan_matrices(step, orders)
         arrays = [
             laid_out(rng.integers(-3, 4, spec.shape).astype(spec.dtype), spec.layout or ())
@@ -185,7 +185,7 @@ def predicted(program: Program) -> int:
             dims = dot_dims(ins.attrs, lhs.shape, rhs.shape)
             step, left, right = contraction_of(dims, lhs, rhs)
             (out,) = program.placed(ins.outputs)
-            orders = products.orders_of(left, right, (lhs, rhs, out))
+            orders = planning.orders_of(left, right, (lhs, rhs, out))
             total += plan_products(step, orders).copied_bytes
     return total
 
@@ -200,4 +200,4 @@ def test_a_product_of_a_slot_with_itself() -> None:
 
 
 def test_the_model_is_one_of_a_version() -> None:
-    assert products.MODEL.version == 1
+    assert planning.MODEL.version == 1

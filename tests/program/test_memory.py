@@ -29,7 +29,7 @@ from einloom.program import memory
 from einloom.program.builder import Builder
 from einloom.program.executable import IDLE, Executable
 from einloom.program.fused import Fused
-from einloom.program.ir import Program
+from einloom.program.ir import Instruction, Program
 from einloom.program.memory import ALIGNMENT, MemoryPlan, Policy, plan_memory
 from einloom.program.passes import optimise
 from einloom.program.schedule import schedule
@@ -59,19 +59,21 @@ def places_of(program: Program) -> dict[int, tuple[int, int]]:
     return found
 
 
+def written_over(ins: Instruction, position: int) -> bool:
+    if isinstance(ins, Fused):
+        return ins.plan.reduce is None
+    is_elementwise = CATALOGUE[ins.op].group == "elementwise"
+    return is_elementwise or (ins.op == "dot_general_add" and position == 2)
+
+
 def may_share(program: Program, one: int, other: int) -> bool:
-    """Whether an elementwise op makes one of the two from the other, which dies there."""
+    """Whether an op that may write over an operand makes one of the two from the other, which dies there."""
     lives = places_of(program)
     early, late = sorted((one, other), key=lambda slot: lives[slot])
     ins = program.instructions[lives[late][0]]
-    element_by_element = (
-        ins.plan.reduce is None
-        if isinstance(ins, Fused)
-        else CATALOGUE[ins.op].group == "elementwise"
-    )
     return (
-        element_by_element
-        and early in ins.inputs
+        early in ins.inputs
+        and all(written_over(ins, k) for k, x in enumerate(ins.inputs) if x == early)
         and lives[early][1] == lives[late][0]
         and program.slots[early].spec == program.slots[late].spec
         and not any(early in seen_in(program)[x] for x in ins.inputs if x != early)
@@ -90,6 +92,7 @@ def assert_laid_out(program: Program, plan: MemoryPlan) -> None:
         (pool, a), (other_pool, b) = plan.locations[one], plan.locations[other]
         apart = (
             pool != other_pool
+            or 0 in (program.slots[one].nbytes, program.slots[other].nbytes)
             or a + program.slots[one].nbytes <= b
             or b + program.slots[other].nbytes <= a
         )
@@ -164,6 +167,36 @@ def test_in_place() -> None:
     assert at[three] == at[four]
     assert narrow in at
     assert turned not in at
+
+
+def test_products_are_added_in_place(rng: np.random.Generator) -> None:
+    """To what dies there, unless a factor lies in the same memory."""
+    b = Builder()
+    x, y = b.input("float64", (4, 4)), b.input("float64", (4, 4))
+    axes = {"batch": ((), ()), "contracting": ((1,), (0,))}
+    one = b("exp", x)
+    two = b("dot_general_add", x, y, one, **axes, alpha=2)
+    three = b("dot_general_add", two, y, two, **axes)
+    four = b("dot_general_add", x, b("transpose", three, perm=(1, 0)), three, **axes)
+    five = b("dot_general_add", four, four, b("negate", x), **axes, beta=3)
+    six = b("negate", x)
+    seven = b("dot_general_add", five, six, six, **axes, beta=-1)
+    program = b.finish(b("reduce_sum", seven, axes=(0, 1)))
+    at = memory_of(program).locations
+    assert at[one] == at[two]
+    assert at[three] != at[two]
+    assert at[four] != at[three]
+    assert at[seven] != at[six]
+    executable = Executable(program, cpu())
+    assert executable.schedule.has_arena
+    p, q = (rng.integers(-2, 3, (4, 4)).astype(float) for _ in range(2))
+    want = 2 * p @ q + np.exp(p)
+    want = want @ q + want
+    want = p @ want.T + want
+    want = want @ want - 3 * p
+    want = want @ -p + p
+    for _ in range(2):
+        np.testing.assert_allclose(executable(p, q), want.sum(), rtol=1e-10)
 
 
 def test_sizes_that_the_data_decide() -> None:

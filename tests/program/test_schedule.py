@@ -211,6 +211,25 @@ def outer_product(b: Builder, dtype: Any) -> int:
     return dot(b, b.input(dtype, (20, 30)), b.input(dtype, (40, 10)), ((), ()))
 
 
+def conjugated_products(b: Builder, dtype: Any) -> int:
+    """The larger operand is flagged, the smaller one, the one of more elements than all else, both."""
+    x, y = (b.input(dtype, shape) for shape in ((300, 20), (20, 300)))
+    x, y = (b("convert", slot, dtype="complex128") for slot in (x, y))
+    axes = {"contracting": ((1,), (0,)), "batch": ((), ())}
+    inner = b("dot_general", y, x, **axes, conj=(True, False))
+    outer = b("dot_general", x, y, **axes, conj=(False, True))
+    narrow = b("dot_general", outer, x, **axes, conj=(True, False))
+    return b("dot_general", narrow, inner, **axes, conj=(True, True))
+
+
+def added_products(b: Builder, dtype: Any) -> int:
+    x, y, acc = (b.input(dtype, shape) for shape in ((300, 20), (20, 300), (300, 300)))
+    axes = {"contracting": ((1,), (0,)), "batch": ((), ())}
+    acc = b("dot_general_add", x, y, acc, **axes, alpha=3, beta=2)
+    x, y, acc = (b("cast", slot, dtype="float16") for slot in (x, y, acc))
+    return b("dot_general_add", x, y, acc, **axes)
+
+
 def vectors(b: Builder, dtype: Any) -> int:
     x, y = b.input(dtype, (200_000,)), b.input(dtype, (200_000,))
     return dot(b, x, y, ((0,), (0,)))
@@ -270,6 +289,8 @@ PROGRAMS: list[Make] = [
     batched_matrices,
     tiny_matrices,
     outer_product,
+    conjugated_products,
+    added_products,
     vectors,
     matrix_times_vector,
     three_at_once,

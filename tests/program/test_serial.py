@@ -109,6 +109,31 @@ def test_round_trip_of_constants(value: Any) -> None:
     assert repr(ins.attrs["value"]) == repr(value)
 
 
+def test_defaults_are_left_out() -> None:
+    """So that programs without flags read and are written as ever."""
+    b = Builder()
+    x, acc = b.input("complex64", (2,)), b.input("complex64", ())
+    axes: dict[str, Any] = {"batch": ((), ()), "contracting": ((0,), (0,))}
+    plain = b("dot_general", x, x, **axes, conj=[False, False])
+    b("dot_general_add", x, x, acc, **axes, conj=(False, False), alpha=1, beta=1)
+    b("dot_general_add", x, x, plain, **axes, conj=(True, False), alpha=1.0, beta=2j)
+    program = b.finish(plain)
+    written = [ins["attributes"] for ins in document(program)["instructions"]]
+    assert [set(attributes) - set(axes) for attributes in written] == [
+        set(),
+        set(),
+        {"conj", "alpha", "beta"},
+    ]
+    assert written[2]["conj"] == [True, False]
+    assert written[2]["beta"] == {"complex": [0.0, 2.0]}
+    again = program_from_json(program_to_json(program))
+    assert again == program
+    assert repr(again) == repr(program)
+    spelt = document(program)
+    spelt["instructions"][0]["attributes"]["conj"] = [False, False]
+    assert program_from_json(json.dumps(spelt)) == program
+
+
 def test_infinity_and_nan() -> None:
     b = Builder()
     values = [float("inf"), float("-inf"), float("nan")]

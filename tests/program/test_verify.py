@@ -32,6 +32,7 @@ def ins(op: str, inputs: tuple[Any, ...], outputs: tuple[Any, ...], **attrs: Any
 
 
 V = spec(2)
+INNER: dict[str, Any] = {"batch": ((), ()), "contracting": ((0,), (0,))}
 COPY = ins("copy", (0,), (1,))
 N = spec(dtype="int64")
 CUT, CUT_V = ins("dynamic_truncate", (0, 1), (2,), axis=0), spec(2, bounds=(0,))
@@ -198,6 +199,50 @@ ILL_FORMED: list[tuple[str, Program, str, tuple[str, ...]]] = [
         Program((V, V), (ins("add", (0,), (1,)),), (0,), (1,)),
         INFERRED,
         ("instruction 0 (add)", "takes operands (x, y), got 1"),
+    ),
+    (
+        "flag that is no bool",
+        Program((V, spec()), (ins("dot_general", (0, 0), (1,), **INNER, conj=(0, 1)),), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (dot_general)", "conj=(0, 1) must be two bools", "operands %0, %0"),
+    ),
+    (
+        "flag for one operand",
+        Program((V, spec()), (ins("dot_general", (0, 0), (1,), **INNER, conj=[True]),), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (dot_general)", "conj=(True,) must be two bools"),
+    ),
+    (
+        "accumulator of another shape",
+        Program((V, V), (ins("dot_general_add", (0, 0, 0), (1,), **INNER),), (0,), (1,)),
+        INFERRED,
+        ("instruction 0 (dot_general_add)", "shape (), acc (2,)", "operands %0, %0, %0"),
+    ),
+    (
+        "accumulator of another dtype",
+        Program(
+            (V, spec(dtype="float32"), spec()),
+            (ins("dot_general_add", (0, 0, 1), (2,), **INNER),),
+            (0, 1),
+            (2,),
+        ),
+        INFERRED,
+        (
+            "instruction 0 (dot_general_add)",
+            "float64[2] and float32[] differ",
+            "operands %0, %0, %1",
+        ),
+    ),
+    (
+        "factor that the dtype does not have",
+        Program(
+            (V, spec(), spec()),
+            (ins("dot_general_add", (0, 0, 1), (2,), **INNER, alpha=1j),),
+            (0, 1),
+            (2,),
+        ),
+        INFERRED,
+        ("instruction 0 (dot_general_add)", "alpha=1j is no float64"),
     ),
     (
         "unknown family",

@@ -6,6 +6,7 @@ from tests.program.rewrites.common import Rewrites, dot
 
 from einloom.program.builder import Builder
 from einloom.program.ir import Program
+from einloom.program.passes.rewrite import DOTS
 
 
 def matrices(b: Builder) -> tuple[int, ...]:
@@ -33,6 +34,13 @@ def in_place(b: Builder) -> tuple[int, ...]:
 def scalars(b: Builder) -> tuple[int, ...]:
     x, y = b.input("f8", ()), b.input("f8", ())
     return (dot(b, x, y, ((), ())),)
+
+
+def added(b: Builder) -> tuple[int, ...]:
+    """What is added has the axes of the result; flags and factors stay."""
+    x, y, acc = (b.input("c8", shape) for shape in ((2, 3), (3, 4), (2, 4)))
+    attrs = {"batch": ((), ()), "contracting": ((1,), (0,)), "conj": (False, True), "beta": 2}
+    return (b("dot_general_add", x, y, acc, **attrs),)
 
 
 CANONICAL = "[batch=((0,),(0,)), contracting=((2,),(1,))]"
@@ -71,6 +79,18 @@ REWRITES: Rewrites = [
         ],
     ),
     (
+        added,
+        [
+            "%4 = reshape(%0) [shape=(1,2,3)]",
+            "%5 = reshape(%1) [shape=(1,3,4)]",
+            "%6 = reshape(%2) [shape=(1,2,4)]",
+            "%7 = dot_general_add(%4, %5, %6) "
+            "[batch=((0,),(0,)), beta=2, conj=(False,True), contracting=((2,),(1,))]",
+            "%3 = reshape(%7) [shape=(2,4)]",
+            "return %3",
+        ],
+    ),
+    (
         scalars,
         [
             "%3 = reshape(%0) [shape=(1,1,1)]",
@@ -85,6 +105,7 @@ REWRITES: Rewrites = [
 
 def holds(program: Program) -> None:
     for ins in program.instructions:
-        if ins.op == "dot_general":
-            assert ins.attrs == {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
-            assert [len(spec.shape) for spec in program.specs(ins.inputs)] == [3, 3]
+        if ins.op in DOTS:
+            axes = {name: ins.attrs[name] for name in ("contracting", "batch")}
+            assert axes == {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
+            assert {len(spec.shape) for spec in program.specs(ins.inputs)} == {3}

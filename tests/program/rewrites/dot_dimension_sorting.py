@@ -6,6 +6,7 @@ from tests.program.rewrites.common import Rewrites, dot
 
 from einloom.program.builder import Builder
 from einloom.program.ir import Program
+from einloom.program.passes.rewrite import DOTS
 
 
 def by_the_left(b: Builder) -> tuple[int, ...]:
@@ -17,6 +18,12 @@ def by_the_right(b: Builder) -> tuple[int, ...]:
     """Its axes are neighbours, those of the left operand are not."""
     x, y = b.input("f8", (2, 3, 4)), b.input("f8", (4, 2))
     return (dot(b, x, y, ((0, 2), (1, 0))),)
+
+
+def flags_and_factors_stay(b: Builder) -> tuple[int, ...]:
+    x, y, acc = b.input("c8", (3, 4)), b.input("c8", (4, 3)), b.input("c8", ())
+    attrs = {"batch": ((), ()), "contracting": ((1, 0), (0, 1)), "conj": (True, False), "beta": 0.5}
+    return (b("dot_general_add", x, y, acc, **attrs),)
 
 
 def nobody_has_neighbours(b: Builder) -> tuple[int, ...]:
@@ -47,6 +54,14 @@ REWRITES: Rewrites = [
         ],
     ),
     (
+        flags_and_factors_stay,
+        [
+            "%3 = dot_general_add(%0, %1, %2) "
+            "[batch=((),()), beta=0.5, conj=(True,False), contracting=((0,1),(1,0))]",
+            "return %3",
+        ],
+    ),
+    (
         nobody_has_neighbours,
         [
             "%2 = dot_general(%0, %1) [batch=((),()), contracting=((0,2),(2,0))]",
@@ -66,7 +81,7 @@ REWRITES: Rewrites = [
 def holds(program: Program) -> None:
     """Contracted axes increase: on the right if only there they leave no gap, else on the left."""
     for ins in program.instructions:
-        if ins.op == "dot_general" and ins.attrs["contracting"][0]:
+        if ins.op in DOTS and ins.attrs["contracting"][0]:
             left, right = (list(axes) for axes in ins.attrs["contracting"])
             gaps = [sorted(side) != list(range(min(side), max(side) + 1)) for side in (left, right)]
             side = right if gaps == [True, False] else left

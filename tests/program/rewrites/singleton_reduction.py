@@ -8,6 +8,7 @@ from tests.program.rewrites.common import Rewrites, dot
 
 from einloom.program.builder import Builder
 from einloom.program.ir import Program
+from einloom.program.passes.rewrite import DOTS
 
 ORDERED: dict[str, dict[str, Any]] = {
     "reduce_sum": {},
@@ -70,6 +71,13 @@ def no_ones(b: Builder) -> tuple[int, ...]:
     """Free axes of size 1 stay."""
     x, y = b.input("f8", (5, 1, 3)), b.input("f8", (5, 3, 1))
     return (b("negate", dot(b, x, y, ((2,), (1,)), ((0,), (0,)))),)
+
+
+def batch_of_one_is_added_to(b: Builder) -> tuple[int, ...]:
+    """What is added would have to be squeezed too."""
+    x, y, acc = (b.input("f8", shape) for shape in ((1, 2, 1), (1, 1, 3), (1, 2, 3)))
+    attrs = {"batch": ((0,), (0,)), "contracting": ((2,), (1,)), "alpha": 2}
+    return (b("negate", b("dot_general_add", x, y, acc, **attrs)),)
 
 
 REWRITES: Rewrites = [
@@ -140,6 +148,16 @@ REWRITES: Rewrites = [
         ],
     ),
     (
+        batch_of_one_is_added_to,
+        [
+            "%5 = squeeze(%0) [axes=(2,)]",
+            "%6 = squeeze(%1) [axes=(1,)]",
+            "%3 = dot_general_add(%5, %6, %2) [alpha=2, batch=((0,),(0,)), contracting=((),())]",
+            "%4 = negate(%3)",
+            "return %4",
+        ],
+    ),
+    (
         no_ones,
         [
             "%2 = dot_general(%0, %1) [batch=((0,),(0,)), contracting=((2,),(1,))]",
@@ -160,6 +178,7 @@ def holds(program: Program) -> None:
         shape = program.slots[ins.inputs[0]].shape if ins.inputs else ()
         if ins.op in ORDERED and ins.attrs.get("initial") is None and not is_shown:
             assert any(shape[axis] != 1 for axis in ins.attrs["axes"])
-        if ins.op == "dot_general":
+        if ins.op in DOTS:
             assert all(shape[axis] != 1 for axis in ins.attrs["contracting"][0])
-            assert is_shown or all(shape[axis] != 1 for axis in ins.attrs["batch"][0])
+            stays = is_shown or ins.op == "dot_general_add"
+            assert stays or all(shape[axis] != 1 for axis in ins.attrs["batch"][0])

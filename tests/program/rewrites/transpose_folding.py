@@ -6,6 +6,7 @@ from tests.program.rewrites.common import Rewrites, dot, made_by
 
 from einloom.program.builder import Builder
 from einloom.program.ir import Program
+from einloom.program.passes.rewrite import DOTS
 
 
 def foldable(b: Builder) -> tuple[int, ...]:
@@ -36,6 +37,13 @@ def transpose_is_returned_too(b: Builder) -> tuple[int, ...]:
     x, y = b.input("f8", (2, 3)), b.input("f8", (2,))
     turned = b("transpose", x, perm=(1, 0))
     return turned, dot(b, turned, y, ((1,), (0,)))
+
+
+def flags_and_what_is_added_stay(b: Builder) -> tuple[int, ...]:
+    x, y, acc = b.input("c8", (2, 3)), b.input("c8", (2, 4)), b.input("c8", (4, 3))
+    attrs = {"batch": ((), ()), "contracting": ((1,), (0,)), "conj": (True, False)}
+    x, acc = b("transpose", x, perm=(1, 0)), b("transpose", acc, perm=(1, 0))
+    return (b("dot_general_add", x, y, acc, **attrs),)
 
 
 REWRITES: Rewrites = [
@@ -74,6 +82,16 @@ REWRITES: Rewrites = [
         ],
     ),
     (
+        flags_and_what_is_added_stay,
+        [
+            "%3 = transpose(%0) [perm=(1,0)]",
+            "%4 = transpose(%2) [perm=(1,0)]",
+            "%5 = dot_general_add(%0, %1, %4) "
+            "[batch=((),()), conj=(True,False), contracting=((0,),(0,))]",
+            "return %5",
+        ],
+    ),
+    (
         transpose_is_returned_too,
         [
             "%2 = transpose(%0) [perm=(1,0)]",
@@ -88,8 +106,8 @@ def holds(program: Program) -> None:
     """A transpose that a dot_general reads moves free axes past each other."""
     made = made_by(program, "transpose")
     for ins in program.instructions:
-        if ins.op == "dot_general":
-            for side, slot in enumerate(ins.inputs):
+        if ins.op in DOTS:
+            for side, slot in enumerate(ins.inputs[:2]):
                 if slot in made:
                     perm = made[slot].attrs["perm"]
                     used = ins.attrs["batch"][side] + ins.attrs["contracting"][side]
