@@ -126,7 +126,8 @@ def dot_scratch_bytes(
     attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec | None = None
 ) -> int:
     """Upper bound of packed copies: operands where BLAS needs matrices, tables for loops."""
-    output = output or infer("dot_general", attrs, inputs)[0]
+    axes = {name: attrs[name] for name in ("batch", "contracting")}
+    output = output or infer("dot_general", axes, inputs)[0]
     lhs, rhs = inputs
     wide = compute_dtype(lhs.dtype)
     if wide != lhs.dtype:  # operands and result in float32, and what that product needs

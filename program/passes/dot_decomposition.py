@@ -22,12 +22,16 @@ CANONICAL: Attrs = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
 def dot_decomposition(program: Program) -> Program:
     body = Body(program)
     for ins in program.instructions:
-        canonical = ins.op not in DOTS or ins.attrs | CANONICAL == ins.attrs
-        if canonical or is_bounded(program, ins):
+        if ins.op not in DOTS or _is_canonical(program, ins) or is_bounded(program, ins):
             body.append(ins)
         else:
             _decompose(ins, body)
     return body.finish()
+
+
+def _is_canonical(program: Program, ins: Instruction) -> bool:
+    ranks = [len(program.slots[slot].shape) for slot in ins.inputs[:2]]
+    return ranks == [3, 3] and ins.attrs | CANONICAL == ins.attrs
 
 
 def _decompose(ins: Instruction, body: Body) -> None:

@@ -561,12 +561,13 @@ def dot_general(g: Growing) -> object:
         y = g.add("conj", y, bound=g.bounds[y])
     assert y is not None
     slot = _some_product(g, x, y)
-    if slot is not None and g.random.random() < 0.7:  # of a product that nobody else reads
+    for _ in range(2):  # of a product that nobody else reads
         z = g.any_slot(lambda spec: spec.dtype == dtype and len(spec.shape) < 3)
-        outer = None if z in (None, slot) else _some_product(g, slot, z)  # type: ignore[arg-type]
-        if outer is not None:
-            g.forget(slot)
-            return outer
+        if slot is not None and z not in (None, slot):
+            outer = _some_product(g, slot, z)  # type: ignore[arg-type]
+            if outer is not None:
+                g.forget(slot)
+                return outer
     return slot
 
 

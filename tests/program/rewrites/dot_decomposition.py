@@ -44,6 +44,14 @@ def added(b: Builder) -> tuple[int, ...]:
 
 
 CANONICAL = "[batch=((0,),(0,)), contracting=((2,),(1,))]"
+
+
+def same_axes_of_more(b: Builder) -> tuple[int, ...]:
+    """Previously failed: the numbers of the axes alone say nothing."""
+    x, y = b.input("f8", (2, 3, 4, 5)), b.input("f8", (2, 4, 3))
+    return (dot(b, x, y, ((2,), (1,)), ((0,), (0,))),)
+
+
 REWRITES: Rewrites = [
     # program, listing afterwards
     (
@@ -88,6 +96,16 @@ REWRITES: Rewrites = [
             "[batch=((0,),(0,)), beta=2, conj=(False,True), contracting=((2,),(1,))]",
             "%3 = reshape(%7) [shape=(2,4)]",
             "return %3",
+        ],
+    ),
+    (
+        same_axes_of_more,
+        [
+            "%3 = transpose(%0) [perm=(0,1,3,2)]",
+            "%4 = reshape(%3) [shape=(2,15,4)]",
+            f"%5 = dot_general(%4, %1) {CANONICAL}",
+            "%2 = reshape(%5) [shape=(2,3,5,3)]",
+            "return %2",
         ],
     ),
     (
