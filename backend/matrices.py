@@ -34,11 +34,12 @@ class CostModel(NamedTuple):
 
     version: int = 1
     products: float = 4.5e10  # multiplications and additions a second in large matrices
-    stream: float = 1.5e10  # bytes a second that a kernel reads or writes in order
-    moves: float = 6e9  # bytes of an array that are copied into another order in a second
-    call: float = 0.5e-6  # seconds for one product of a loop
-    edges: tuple[int, int, int] = (6, 6, 12)  # m, n and k at which half of the rate is reached
-    row: int = 16  # elements of an innermost run at which loops become vector instructions
+    stream: float = 2.5e10  # bytes a second that are read in order; the result counts twice
+    moves: float = 7e9  # bytes of an array that are copied into another order in a second
+    call: float = 2e-8  # seconds for one product of a loop
+    edges: tuple[int, int, int] = (8, 8, 4)  # m, n and k at which half of the rate is reached
+    nest: float = 1 / 16  # of the rate of products, in a loop nest over a long innermost run
+    row: int = 48  # elements of such a run at which half of that is reached
 
 
 MODEL = CostModel()
@@ -123,7 +124,8 @@ def orders_of(
 
 
 class Products(NamedTuple):
-    """A plan: `calls` products [m, k] x [k, n], and what is copied first or after."""
+    """A plan: `calls` products [m, k] x [k, n], and what is copied first or after; without calls, a loop nest
+    over the elements of the result."""
 
     seconds: float
     copied_bytes: int
@@ -136,10 +138,13 @@ class Products(NamedTuple):
 
 def plan_products(step: Contraction, orders: Orders, model: CostModel = MODEL) -> Products:
     """The cheapest way to contract operands in these orders into a result in that order."""
-    _, m, n, k = step.amounts
-    if k == 1 or m * n * k < TINY:
+    batch, m, n, k = step.amounts
+    if k == 1:
         return _loop_nest(step, orders, model)
-    return plan_matrices(step, orders, model)
+    matrices = plan_matrices(step, orders, model)
+    if batch == 1 or m * n * k >= TINY:
+        return matrices
+    return min(_loop_nest(step, orders, model), matrices)  # by seconds
 
 
 def plan_matrices(step: Contraction, given: Orders, model: CostModel = MODEL) -> Products:
@@ -155,7 +160,7 @@ def plan_matrices(step: Contraction, given: Orders, model: CostModel = MODEL) ->
     if macs > MOST:  # nobody will run it, but its memory may be asked for
         groups = (step.rows, step.columns, step.contracted)
         return Products(math.inf, sum(step.nbytes), (True, True, True), *groups, batch)
-    streamed = sum(step.nbytes) / model.stream
+    streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
     full = model.products * step.rate * k / (k + model.edges[2])
     best: Products | None = None
     for packed in PACKINGS:
@@ -260,12 +265,11 @@ def _longest_run(
 def _loop_nest(step: Contraction, orders: Orders, model: CostModel) -> Products:
     """A loop nest over the output reads any order; a short innermost run, or one that an operand does not
     read in order, is not vectorised and uses little of each cache line."""
-    seconds = sum(step.nbytes) / model.stream
-    macs = math.prod(step.amounts)
+    streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
+    computed = math.prod(step.amounts) / (model.products * step.rate * model.nest)
     run = innermost_run(step, *orders)
-    speed = min(1.0, run / model.row)
-    seconds = max(seconds, 8 * macs / (model.products * step.rate)) / max(speed, 1 / 8)
-    return Products(seconds, 0, (False, False, False))
+    seconds = max(streamed, computed) * (1 + model.row / run)
+    return Products(seconds, 0, (False, False, False), calls=0)
 
 
 def innermost_run(step: Contraction, lhs: Order, rhs: Order, out: Order) -> int:

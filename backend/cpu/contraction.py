@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import Attrs, DotDims, dot_dims, infer
-from ..matrices import TINY, contraction_of, innermost_run, orders_of
+from ..matrices import TINY, Products, contraction_of, orders_of, plan_products
 from ..protocol import Kernel
 from ..spec import ArraySpec, compute_dtype
 from . import loops, sum_product
@@ -18,7 +18,7 @@ from .cast import bind_cast
 from .matrices import BLAS, bind_matrices, packed_bytes
 
 Engine = Literal["zeros", "multiply", "gemm", "batched gemm", "matmul", "loops"]
-ROW = 16  # columns of a matrix from which a compiled loop over them beats numpy.matmul
+ROW = 16  # columns of a matrix from which a compiled loop over them beats numpy.matmul's
 
 
 def dot_engine(
@@ -28,8 +28,8 @@ def dot_engine(
 
     zeros         some size is 0
     gemm          one matrix product of BLAS dtype
-    loops         enough work for a compiled loop nest over rows of 16 or more, and: matrices so small
-                  that calling BLAS for each costs more than its work, or a dtype without BLAS
+    loops         enough work for a compiled loop nest, and: matrices so small that calling BLAS for each
+                  would take longer, or a dtype without BLAS and rows of 16 or more
     multiply      nothing is contracted: a broadcast product
     batched gemm  one BLAS call per matrix of the batch (numpy.matmul)
     matmul        any other dtype, by NumPy's loops
@@ -47,22 +47,24 @@ def dot_engine(
         if dims.k == 1:
             if max(dims.m, dims.n) < TINY:
                 return "loops"
-        elif (not is_blas or per_matrix < TINY) and (
-            dims.n >= ROW or small == 0 or _row(dims, inputs, output) >= ROW
-        ):
+        elif small == 0 and (not is_blas or per_matrix < TINY):
+            return "loops"
+        elif is_blas:
+            if per_matrix < TINY and _plan(dims, inputs, output).calls == 0:
+                return "loops"
+        elif dims.n >= ROW:
             return "loops"
     if dims.k == 1:
         return "multiply"
     return "batched gemm" if is_blas else "matmul"
 
 
-def _row(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None) -> int:
-    """Elements of the innermost loop of a loop nest that are read in order."""
+def _plan(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None) -> Products:
     lhs, rhs = inputs
     step, left, right = contraction_of(dims, lhs, rhs)
     if output is None or output.layout is None:
         output = ArraySpec(lhs.dtype, (1,) * len(step.batch + step.rows + step.columns))
-    return innermost_run(step, *orders_of(left, right, (lhs, rhs, output)))
+    return plan_products(step, orders_of(left, right, (lhs, rhs, output)))
 
 
 def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:

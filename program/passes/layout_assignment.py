@@ -30,7 +30,7 @@ LEAST = 256 << 10  # bytes below which a copy stays in cache and costs less than
 MOST = 1 << 63  # bytes that can be addressed
 MOST_SLOTS = 128  # the largest ones of a program
 SWEEPS = 3
-GROUPS = 4  # of axes, all orders of which are tried
+GROUPS = 5  # of axes, all orders of which are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,10 @@ def _candidates(slot: int, maker: _Step, reader: _Step, orders: dict[int, Axes])
         batch = [axis for axis in axes if role[axis][0] == 0]
         rest = [axis for axis in axes if role[axis][0] != 0]
         groups = _grouped(rest, [role[axis] for axis in rest])
-        if len(groups) <= GROUPS:
-            found += [_joined(batch, *some) for some in permutations(groups)]
+        front = [] if len(groups) <= GROUPS else [x for x in groups if role[x[0]][1] == 0]
+        others = [x for x in groups if x not in front]
+        if len(others) <= GROUPS:
+            found += [_joined(batch, *front, *some) for some in permutations(others)]
         if batch:  # innermost, for loop nests that are vectorised over them
             found += [_joined(*some, batch) for some in (groups, groups[::-1])]
         for pair in (
