@@ -36,15 +36,41 @@ class CostModel(NamedTuple):
     products: float = 4.5e10  # multiplications and additions a second in large matrices
     stream: float = 2.5e10  # bytes a second that are read in order; the result counts twice
     moves: float = 7e9  # bytes of an array that are copied into another order in a second
+    copy: float = 2e-6  # seconds before a copy begins
     call: float = 2e-8  # seconds for one product of a loop
-    edges: tuple[int, int, int] = (8, 8, 4)  # m, n and k at which half of the rate is reached
-    nest: float = 1 / 16  # of the rate of products, in a loop nest over a long innermost run
-    row: int = 48  # elements of such a run at which half of that is reached
+    edges: tuple[int, int, int] = (
+        8,
+        8,
+        4,
+    )  # sizes at which half of the rate is reached: see `speed`
+    threaded: tuple[int, int, int] = (
+        18,
+        36,
+        4,
+    )  # the same where BLAS shares one product among its threads
+    strided: float = (
+        0.3  # of the rate, in a few products of slices: on one thread, and out of order
+    )
+    nest: float = 1 / 12  # of the rate of products, in a loop nest over a long innermost run
+    row: int = 6  # elements of such a run at which half of that is reached
+
+    def speed(self, slow: int, fast: int, k: int, calls: int) -> float:
+        """The part of `products` that one of `calls` products reaches whose result has `slow` rows of `fast`
+        elements."""
+        macs = slow * fast * k
+        is_threaded = macs >= THREADED and (macs >= SHARED or calls < WIDE)
+        a, b, c = self.threaded if is_threaded else self.edges
+        return slow / (slow + a) * fast / (fast + b) * k / (k + c)
 
 
 MODEL = CostModel()
 RATES = {"f": 2.0, "d": 1.0, "F": 0.5, "D": 0.25}  # of products beside float64, by dtype character
+THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
+SHARED = 1 << 21  # multiplications per matrix below which BLAS gains nothing from its own threads
+ENOUGH = 1 << 23  # multiplications in all from which several threads are worth their start
+WIDE = 8  # matrices along one loop from which they are shared out
 MOST = 1 << 1000  # multiplications that a float can count
+WIDEST = 512  # elements of a row from which it matters little that columns are longer
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
 
@@ -161,7 +187,6 @@ def plan_matrices(step: Contraction, given: Orders, model: CostModel = MODEL) ->
         groups = (step.rows, step.columns, step.contracted)
         return Products(math.inf, sum(step.nbytes), (True, True, True), *groups, batch)
     streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
-    full = model.products * step.rate * k / (k + model.edges[2])
     best: Products | None = None
     for packed in PACKINGS:
         if any(copied and order is None for copied, order in zip(packed, given, strict=True)):
@@ -172,20 +197,25 @@ def plan_matrices(step: Contraction, given: Orders, model: CostModel = MODEL) ->
             if packed[at]:
                 copied_bytes += step.nbytes[at]
                 orders[at] = None
-        copying = copied_bytes / model.moves
+        copying = copied_bytes / model.moves + sum(packed) * model.copy
         if best is not None and best.seconds <= copying + streamed:
             continue
         found = _matrices(step, orders)
         if found is None:
             continue
         rows, columns, contracted = found
-        height, width = step.size(rows), step.size(columns)
-        calls = macs // (height * width * k)
-        rate = full * height / (height + model.edges[0]) * width / (width + model.edges[1])
+        slow, fast = step.size(rows), step.size(columns)
+        calls = macs // (slow * fast * k)
+        turned = slow > fast if orders[2] is None else orders[2][-1:] == rows[-1:] != ()
+        if turned:
+            slow, fast = fast, slow
+        rate = model.products * step.rate * model.speed(slow, fast, k, calls)
+        if calls > batch and macs < ENOUGH:
+            rate *= model.strided
         seconds = max(macs / rate, streamed) + calls * model.call + copying
         if best is None or seconds < best.seconds:
             best = Products(seconds, copied_bytes, packed, rows, columns, contracted, calls)
-        if copied_bytes == 0 and calls == batch:
+        if copied_bytes == 0 and calls == batch and (slow <= fast or slow >= WIDEST):
             break  # nothing can be better
     assert best is not None  # where all is copied, everything fits
     return best

@@ -9,14 +9,24 @@ runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import DotDims
-from ..matrices import Contraction, Labels, Products, contraction_of, orders_of, plan_matrices
+from ..matrices import (
+    ENOUGH,
+    SHARED,
+    WIDE,
+    Contraction,
+    Labels,
+    Products,
+    contraction_of,
+    orders_of,
+    plan_matrices,
+)
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from .blas import ONE_BLAS_THREAD
@@ -25,8 +35,10 @@ from .move import move, packed, reshaped_view
 from .threads import parallel_for
 
 BLAS = frozenset("fdFD")
-SHARED = 1 << 21  # multiplications per matrix below which BLAS gains nothing from its own threads
-WIDE = 8  # matrices along one loop from which they are shared out
+MOST_PARTS = 1024  # that are given out one by one
+SKINNY = (
+    1 << 18
+)  # multiplications from which it is looked at how a long product of few columns is written
 
 
 def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
@@ -35,13 +47,19 @@ def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     lhs_perm, rhs_perm = dims.lhs_free + dims.lhs_contracting, dims.rhs_contracting + dims.rhs_free
     # np.dot of objects loses errors; of other dtypes without BLAS it is no faster than matmul
     one = not dims.lhs_batch and output.layout is None and output.dtype.char in BLAS
-    if one and _plain(lhs_perm, lhs, (dims.m, dims.k)) and _plain(rhs_perm, rhs, (dims.k, dims.n)):
+    is_skinny = dims.n < dims.m and dims.m * dims.n * dims.k >= SKINNY
+    plain = one and not is_skinny
+    if (
+        plain
+        and _plain(lhs_perm, lhs, (dims.m, dims.k))
+        and _plain(rhs_perm, rhs, (dims.k, dims.n))
+    ):
         return _bind_plain(output)
     step, left, right = contraction_of(dims, lhs, rhs)
     orders = orders_of(left, right, (lhs, rhs, output))
     plan = plan_matrices(step, orders)
     views = _Views(step, plan, left, right, orders)
-    if one and not views.loops and views.is_row_major:
+    if one and not views.loops and views.is_row_major and not plan.packed[2]:
         return _bind_one(views, output)
     return _bind_loops(views, step, plan, output)
 
@@ -176,12 +194,11 @@ def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArrayS
     unmerged = tuple(step.sizes[x] for x in out_perm)
     dtype = output.dtype
     per_matrix = math.prod(step.size(x) for x in (plan.rows, plan.columns, plan.contracted))
-    longest = max(views.loops, default=0)
     shared = (
         dtype.char in BLAS
-        and plan.calls * per_matrix >= max(1, get_options().small)
+        and math.prod(views.loops) >= WIDE
+        and plan.calls * per_matrix >= min(ENOUGH, max(1, get_options().small * ENOUGH))
         and per_matrix < SHARED
-        and longest >= WIDE
     )
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
@@ -190,12 +207,12 @@ def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArrayS
         if out is None:
             out = empty_as(output)
         target = out.transpose(out_perm)
-        product = reshaped_view(target, products)
+        product = None if plan.packed[2] else reshaped_view(target, products)
         is_direct = product is not None and _is_blas_ready(product) and product.flags.aligned
         if not is_direct:
-            product = empty(products, dtype)
+            product = _temporary(products, dtype)
         if shared:
-            _matmul_shared(left, right, product, views.loops.index(longest))
+            _matmul_shared(left, right, product)
         else:
             with np.errstate(all="ignore"):
                 np.matmul(left, right, out=product)
@@ -206,23 +223,59 @@ def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArrayS
     return run
 
 
+def _temporary(shape: Shape, dtype: np.dtype[Any]) -> Any:
+    """For products of matrices, in the order that BLAS writes fastest: long rows."""
+    *loops, m, n = shape
+    return empty(shape, dtype) if m <= n else empty((*loops, n, m), dtype).swapaxes(-1, -2)
+
+
 def _takes_products(out: Any) -> bool:
     """Whether BLAS writes its matrices where they belong: they lie one after another."""
     return bool(out.flags.c_contiguous and out.flags.aligned)
 
 
-def _matmul_shared(left: Any, right: Any, product: Any, axis: int) -> None:
-    """Matrices along one loop shared among our threads, BLAS on one thread for each."""
-    before = (slice(None),) * axis
+def _matmul_shared(left: Any, right: Any, product: Any) -> None:
+    """The matrices shared among our threads, BLAS on one thread for each."""
+    loops: Shape = product.shape[:-2]
+    axes = _shared_axes(left.shape, right.shape, loops)
 
     def piece(start: int, stop: int) -> None:
-        some = (*before, slice(start, stop))
-        a, b = (x[some] if x.shape[axis] > 1 else x for x in (left, right))
         with np.errstate(all="ignore"):
-            np.matmul(a, b, out=product[some])
+            for at in _parts(loops, axes, start, stop):
+                a, b = (
+                    x[tuple(k if n > 1 else slice(None) for k, n in zip(at, x.shape, strict=False))]
+                    for x in (left, right)
+                )
+                np.matmul(a, b, out=product[at])
 
     with ONE_BLAS_THREAD:
-        parallel_for(piece, product.shape[axis])
+        parallel_for(piece, math.prod(loops[axis] for axis in axes))
+
+
+def _shared_axes(left: Shape, right: Shape, loops: Shape) -> Axes:
+    """Loops that are shared out: those of the operand with the larger matrices, each of which is then
+    read once for all products that need it; if these are too few or too many, the longest or the first."""
+    larger = right if right[-1] >= left[-2] else left
+    axes = tuple(axis for axis, n in enumerate(larger[:-2]) if n > 1)
+    if len(axes) > 1 and WIDE <= math.prod(loops[axis] for axis in axes) <= MOST_PARTS:
+        return axes
+    if max(loops) >= WIDE:
+        return (max(range(len(loops)), key=loops.__getitem__),)
+    return next(tuple(range(d)) for d in range(len(loops) + 1) if math.prod(loops[:d]) >= WIDE)
+
+
+def _parts(loops: Shape, axes: Axes, start: int, stop: int) -> Iterator[tuple[slice, ...]]:
+    """Slices of all loops for positions start..stop along one axis, or one by one along several."""
+    whole = [slice(None)] * len(loops)
+    if len(axes) == 1:
+        whole[axes[0]] = slice(start, stop)
+        yield tuple(whole)
+        return
+    for position in range(start, stop):
+        for axis in reversed(axes):
+            position, k = divmod(position, loops[axis])
+            whole[axis] = slice(k, k + 1)
+        yield tuple(whole)
 
 
 def _blas_ready(x: Any) -> Any:

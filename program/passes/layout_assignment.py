@@ -27,9 +27,11 @@ from ..ir import Instruction, Program
 from .rewrite import use_counts
 
 LEAST = 256 << 10  # bytes below which a copy stays in cache and costs less than to think about it
-MOST = 1 << 63  # bytes that can be addressed
 MOST_SLOTS = 128  # the largest ones of a program
 SWEEPS = 3
+FEW = 64  # columns of a matrix that is written faster as rows
+SKINNY = 1 << 18  # multiplications from which that is worth a look
+ADDRESSABLE = 1 << 63  # bytes
 GROUPS = 5  # of axes, all orders of which are tried
 
 
@@ -55,60 +57,81 @@ class _Step:
 
 
 def layout_assignment(program: Program) -> Program:
-    free = _free_slots(program)
-    if not free:
+    between = _between_products(program)
+    if not between:
         return program
-    steps = {
-        ins.outputs[0]: _step(program, ins) for ins in program.instructions if _is_product(ins)
-    }
-    reader = {slot: step for step in steps.values() for slot in step.slots[:2]}
-    touched = [step for step in steps.values() if not free.isdisjoint(step.slots)]
-    rows = {
-        slot: tuple(range(len(program.slots[slot].shape)))
-        for step in touched
-        for slot in step.slots
-    }
-    orders = {slot: order for slot, order in rows.items() if slot not in free}
-    by_size = sorted(free, key=lambda slot: (-program.slots[slot].nbytes, slot))
-    for _ in range(SWEEPS):
-        before = dict(orders)
-        for slot in by_size:
-            orders[slot] = _best_order(slot, steps[slot], reader[slot], orders)
-        if orders == before:
-            break
-    if sum(step.seconds(rows) for step in touched) <= sum(step.seconds(orders) for step in touched):
-        return program
+    found: dict[int, Axes | None] = dict.fromkeys(between)
+    found |= _long_rows(program, between)
+    found |= _searched(program, between, found)
     slots = list(program.slots)
-    for slot in by_size:
-        layout = None if orders[slot] == rows[slot] else orders[slot]
+    for slot, layout in found.items():
         slots[slot] = replace(slots[slot], layout=layout)
     return replace(program, slots=tuple(slots))
 
 
-def _decided(program: Program, slot: int, free: set[int]) -> Axes:
-    """The order of a slot that is not ours to choose, or the one that we begin with."""
-    layout = None if slot in free else program.slots[slot].layout
-    return tuple(range(len(program.slots[slot].shape))) if layout is None else layout
+def _between_products(program: Program) -> set[int]:
+    """Slots that one product makes and another alone reads."""
+    made = {ins.outputs[0] for ins in program.instructions if _is_product(ins)}
+    read = {slot for ins in program.instructions if _is_product(ins) for slot in ins.inputs}
+    uses: Counter[int] = use_counts(program)
+    return {
+        slot
+        for slot in made & read
+        if uses[slot] == 1
+        and not program.slots[slot].bounds
+        and program.slots[slot].nbytes < ADDRESSABLE
+    }
+
+
+def _long_rows(program: Program, between: set[int]) -> dict[int, Axes]:
+    """Small matrices of few columns lie transposed: BLAS writes long rows faster than many short ones."""
+    found: dict[int, Axes] = {}
+    for ins in program.instructions:
+        (out, *_) = ins.outputs
+        shape = program.slots[out].shape
+        if out not in between or len(shape) != 2 or shape[1] > min(FEW, shape[0] // 2):
+            continue
+        contraction = _step(program, ins).contraction
+        if contraction.columns and math.prod(contraction.amounts) >= SKINNY:
+            found[out] = (1, 0)
+    return found
+
+
+def _searched(
+    program: Program, between: set[int], found: dict[int, Axes | None]
+) -> dict[int, Axes | None]:
+    """The layouts of the largest slots; those of others are as found, or as they were."""
+    large = [slot for slot in between if program.slots[slot].nbytes >= LEAST]
+    by_size = sorted(large, key=lambda slot: (-program.slots[slot].nbytes, slot))[:MOST_SLOTS]
+    free = set(by_size)
+    if not free:
+        return {}
+    steps = [
+        _step(program, ins)
+        for ins in program.instructions
+        if _is_product(ins) and not free.isdisjoint(ins.inputs + ins.outputs)
+    ]
+    maker = {step.slots[2]: step for step in steps}
+    reader = {slot: step for step in steps for slot in step.slots[:2]}
+    rows: dict[int, Axes] = {}
+    for slot in {slot for step in steps for slot in step.slots}:
+        layout = None if slot in free else found.get(slot, program.slots[slot].layout)
+        rows[slot] = tuple(range(len(program.slots[slot].shape))) if layout is None else layout
+    orders = {slot: order for slot, order in rows.items() if slot not in free}
+    for _ in range(SWEEPS):
+        before = dict(orders)
+        for slot in by_size:
+            orders[slot] = _best_order(slot, maker[slot], reader[slot], orders)
+        if orders == before:
+            break
+    plain, chosen = (sum(step.seconds(each) for step in steps) for each in (rows, orders))
+    if plain <= chosen:
+        return dict.fromkeys(free)
+    return {slot: None if orders[slot] == rows[slot] else orders[slot] for slot in by_size}
 
 
 def _is_product(ins: Instruction) -> bool:
     return ins.op == "dot_general"
-
-
-def _free_slots(program: Program) -> set[int]:
-    """The largest slots that one product makes and another reads."""
-    uses: Counter[int] = use_counts(program)
-    made = {ins.outputs[0] for ins in program.instructions if _is_product(ins)}
-    read = {slot for ins in program.instructions if _is_product(ins) for slot in ins.inputs}
-    found = [
-        slot
-        for slot in made & read
-        if uses[slot] == 1
-        and program.slots[slot].nbytes >= LEAST
-        and not program.slots[slot].bounds
-    ]
-    found.sort(key=lambda slot: (-program.slots[slot].nbytes, slot))
-    return set(found[:MOST_SLOTS])
 
 
 def _step(program: Program, ins: Instruction) -> _Step:
