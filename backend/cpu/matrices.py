@@ -36,9 +36,7 @@ from .threads import parallel_for
 
 BLAS = frozenset("fdFD")
 MOST_PARTS = 1024  # that are given out one by one
-SKINNY = (
-    1 << 18
-)  # multiplications from which it is looked at how a long product of few columns is written
+SKINNY = 1 << 18  # multiplications from which long columns are worth another order
 
 
 def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
@@ -197,7 +195,7 @@ def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArrayS
     shared = (
         dtype.char in BLAS
         and math.prod(views.loops) >= WIDE
-        and plan.calls * per_matrix >= min(ENOUGH, max(1, get_options().small * ENOUGH))
+        and plan.calls * per_matrix >= (ENOUGH if get_options().small else 1)
         and per_matrix < SHARED
     )
 
@@ -207,7 +205,7 @@ def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArrayS
         if out is None:
             out = empty_as(output)
         target = out.transpose(out_perm)
-        product = None if plan.packed[2] else reshaped_view(target, products)
+        product: Any = None if plan.packed[2] else reshaped_view(target, products)
         is_direct = product is not None and _is_blas_ready(product) and product.flags.aligned
         if not is_direct:
             product = _temporary(products, dtype)
