@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from .._base.caches import Cache
+from .._base.caches import Cache, Quick
 from .._base.errors import CallError, DTypeError
-from .._base.options import get_options
+from .._base.options import Options, get_options
 from ..backend.door import as_ndarray, check_torch_out, is_torch, to_torch
 from ..program.trace import traced_among
 from .api import search
@@ -30,6 +30,12 @@ from .plan import Plan
 _EXPRESSIONS: Cache[Expression] = Cache(
     "expressions", 1024, weigh=lambda expression: 1 + len(expression.program.instructions) // 16
 )
+
+_RECENT: Quick[tuple[Options, Callable[..., Any]]] = Quick("recent expressions", 1024)
+"""By equation, for calls with nothing but plain arrays: the options under which it was compiled, and the last
+expression for it, which tells itself whether it is for these shapes and dtypes."""
+# the defaults: arguments that are not given are these very objects
+AUTO, KEEP, SAFE, ONE, ZERO, NONE = "auto", "K", "safe", 1, 0, ()
 
 
 def einsum(
@@ -85,6 +91,18 @@ def einsum(
     array([[1, 0],
            [0, 2]])
     """
+    is_plain = (
+        out is None and optimize is AUTO and dtype is None and order is KEEP and casting is SAFE
+        and memory_limit is None and alpha is ONE and beta is ZERO and conj is NONE
+        and embed_diagonal is False and bool(operands) and type(operands[0]) is str
+    )  # fmt: skip
+    if is_plain:
+        recent = _RECENT.items.get(operands[0])
+        if recent is not None and recent[0] is get_options():
+            result = recent[1](*operands[1:])
+            if result is not None:
+                _RECENT.hits += 1
+                return result
     key: Any = None
     optimize = "auto" if optimize is None else optimize
     if type(conj) is not tuple:
@@ -107,6 +125,8 @@ def einsum(
         if key is not None:
             expression = _EXPRESSIONS.get(key)
             if expression is not None:
+                if is_plain:
+                    _remember(operands[0], expression)
                 return expression.contract(arrays, out, alpha, beta)
     if is_torch(out):
         check_torch_out(out, "einsum")
@@ -151,10 +171,17 @@ def einsum(
         expression = Expression(found)
         if key is not None:
             _EXPRESSIONS.put(key, expression)
+            if is_plain:
+                _remember(operands[0], expression)
     if not all(x.dtype.isnative for x in checked) and not is_view(expression.plan.network):
         checked = [_native(x) for x in checked]
     result = expression.contract(checked, out, alpha, beta)
     return to_torch(result) if out is None and any(map(is_torch, given)) else result
+
+
+def _remember(text: str, expression: Expression) -> None:
+    if expression.fast is not None:
+        _RECENT.put(text, (get_options(), expression.fast))
 
 
 def einsum_path(

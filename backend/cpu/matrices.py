@@ -147,9 +147,11 @@ def _plain(perm: Axes, spec: ArraySpec, matrix: tuple[int, int]) -> bool:
 def _bind_plain(output: ArraySpec) -> Kernel:
     """Operands and result are the matrices themselves."""
 
+    is_small = output.nbytes < LARGE
+
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         if out is None:
-            return _dot(lhs, rhs, output)
+            return np.dot(lhs, rhs) if is_small else _dot(lhs, rhs, output)
         if _takes_products(out):
             return np.dot(lhs, rhs, out)
         with np.errstate(all="ignore"):

@@ -95,6 +95,31 @@ class Cache(Generic[V]):
             self._hits = self._misses = 0
 
 
+class Quick(Generic[V]):
+    """A bounded map for look-ups of a tenth of a microsecond: without a lock, emptied when it is full.
+
+    `items` is read directly; a dictionary's single operations are atomic.
+    """
+
+    def __init__(self, name: str, maxsize: int) -> None:
+        self.maxsize = maxsize
+        self.items: dict[Hashable, V] = {}
+        self.hits = self.misses = 0  # calls of several threads at once may be counted as one
+        _REGISTRY[name] = self
+
+    def put(self, key: Hashable, value: V) -> None:
+        if len(self.items) >= self.maxsize:
+            self.items.clear()
+        self.items[key] = value
+
+    def info(self) -> CacheInfo:
+        return CacheInfo(self.hits, self.misses, self.maxsize, len(self.items))
+
+    def clear(self) -> None:
+        self.items.clear()
+        self.hits = self.misses = 0
+
+
 def cache_info() -> dict[str, CacheInfo]:
     """Hits, misses, bound and current size of every cache, by name."""
     return {name: cache.info() for name, cache in sorted(_REGISTRY.items())}
