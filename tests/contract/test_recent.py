@@ -77,11 +77,9 @@ def test_options_are_not_overlooked(rng: np.random.Generator) -> None:
 def test_wrong_calls_are_told_as_ever(rng: np.random.Generator) -> None:
     x = rng.random((3, 3))
     einloom.einsum(EQUATION, x, x)
-    for wrong in ((x,), (x, x, x), (x, rng.random((4, 4))), ()):
+    for wrong in ((x,), (x, x, x), (x, rng.random((4, 4))), (), (x, object())):
         with pytest.raises(einloom.EinloomError):
             einloom.einsum(EQUATION, *wrong)
-    with pytest.raises(TypeError):
-        einloom.einsum(EQUATION, x, object())
 
 
 def test_scalars_and_subclasses(rng: np.random.Generator) -> None:
