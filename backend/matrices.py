@@ -29,28 +29,20 @@ Orders = tuple[Order, Order, Order]  # of lhs, rhs and out
 class CostModel(NamedTuple):
     """Rates of one machine in float64, from which alternatives are told apart; seconds are no promise.
 
-    Measured on two cores of an x86-64 machine with AVX2 (docs/development.md).
+    Fitted to products and copies measured on two cores of an x86-64 machine with AVX2.
     """
 
-    version: int = 1
     products: float = 4.5e10  # multiplications and additions a second in large matrices
     stream: float = 2.5e10  # bytes a second that are read in order; the result counts twice
     moves: float = 7e9  # bytes of an array that are copied into another order in a second
     copy: float = 2e-6  # seconds before a copy begins
     call: float = 2e-8  # seconds for one product of a loop
-    edges: tuple[int, int, int] = (
-        8,
-        8,
-        4,
-    )  # sizes at which half of the rate is reached: see `speed`
-    threaded: tuple[int, int, int] = (
-        18,
-        36,
-        4,
-    )  # the same where BLAS shares one product among its threads
-    strided: float = (
-        0.3  # of the rate, in a few products of slices: on one thread, and out of order
-    )
+    # rows, elements of a row and contracted elements at which half of the rate is reached
+    edges: tuple[int, int, int] = (8, 8, 4)
+    # the same where BLAS shares one product among its threads
+    threaded: tuple[int, int, int] = (18, 36, 4)
+    # of the rate, in a few products of slices: on one thread, and out of order
+    strided: float = 0.3
     nest: float = 1 / 12  # of the rate of products, in a loop nest over a long innermost run
     row: int = 6  # elements of such a run at which half of that is reached
 
@@ -69,6 +61,7 @@ THREADED = 1 << 18  # multiplications of one product from which BLAS uses its th
 SHARED = 1 << 21  # multiplications per matrix below which BLAS gains nothing from its own threads
 ENOUGH = 1 << 23  # multiplications in all from which several threads are worth their start
 WIDE = 8  # matrices along one loop from which they are shared out
+FEW = 64  # columns of a matrix that is written faster as rows
 MOST = 1 << 1000  # multiplications that a float can count
 WIDEST = 512  # elements of a row from which it matters little that columns are longer
 TINY = 512
@@ -111,6 +104,12 @@ class Contraction:
         return lhs, rhs, out
 
 
+def is_tall(m: int, n: int, k: int) -> bool:
+    """Whether a product has so few columns that BLAS takes less time to write it transposed, in long rows,
+    and so much work that this matters."""
+    return 2 * n <= m and n <= FEW and m * n * k >= THREADED
+
+
 def contraction_of(
     dims: DotDims, lhs: ArraySpec, rhs: ArraySpec
 ) -> tuple[Contraction, Labels, Labels]:
@@ -140,13 +139,19 @@ def contraction_of(
 
 
 def orders_of(
-    left: Labels, right: Labels, specs: tuple[ArraySpec, ArraySpec, ArraySpec]
+    step: Contraction,
+    left: Labels,
+    right: Labels,
+    specs: tuple[ArraySpec, ArraySpec, ArraySpec | None],
 ) -> tuple[Labels, Labels, Labels]:
-    """Labels of lhs, rhs and out as they lie in memory, row-major where the specs do not say."""
-    lhs, rhs, out = (
-        range(len(spec.shape)) if spec.layout is None else spec.layout for spec in specs
+    """Labels of lhs, rhs and out as they lie in memory: row-major where the specs do not say, or where there
+    is none of the result."""
+    lhs, rhs, out = (None if spec is None else spec.layout for spec in specs)
+    return (
+        left if lhs is None else tuple(left[axis] for axis in lhs),
+        right if rhs is None else tuple(right[axis] for axis in rhs),
+        (*step.batch, *step.rows, *step.columns) if out is None else out,
     )
-    return tuple(left[axis] for axis in lhs), tuple(right[axis] for axis in rhs), tuple(out)
 
 
 class Products(NamedTuple):
@@ -165,10 +170,10 @@ class Products(NamedTuple):
 def plan_products(step: Contraction, orders: Orders, model: CostModel = MODEL) -> Products:
     """The cheapest way to contract operands in these orders into a result in that order."""
     batch, m, n, k = step.amounts
-    if k == 1:
+    if k == 1 and 0 not in step.amounts:
         return _loop_nest(step, orders, model)
     matrices = plan_matrices(step, orders, model)
-    if batch == 1 or m * n * k >= TINY:
+    if batch == 1 or m * n * k >= TINY or 0 in step.amounts:
         return matrices
     return min(_loop_nest(step, orders, model), matrices)  # by seconds
 
@@ -183,6 +188,8 @@ def plan_matrices(step: Contraction, given: Orders, model: CostModel = MODEL) ->
     """
     batch, m, n, k = step.amounts
     macs = batch * m * n * k
+    if macs == 0:
+        return Products(0.0, 0, (False, False, False), step.rows, step.columns, step.contracted)
     if macs > MOST:  # nobody will run it, but its memory may be asked for
         groups = (step.rows, step.columns, step.contracted)
         return Products(math.inf, sum(step.nbytes), (True, True, True), *groups, batch)

@@ -53,7 +53,13 @@ class Backend(Protocol):
         """One kernel for a chain of elementwise ops, or None: then the ops run one by one."""
         ...
 
-    def engine(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> str:
+    def engine(
+        self,
+        op: str,
+        attrs: Attrs,
+        inputs: tuple[ArraySpec, ...],
+        outputs: tuple[ArraySpec, ...] = (),
+    ) -> str:
         """The rung of the dispatch ladder that `bind` takes, for people to read."""
         ...
 

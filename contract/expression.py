@@ -100,7 +100,7 @@ class Expression:
         return deliver(self._executable, self.plan, operands, out, alpha, beta)
 
     def explain(self, *arrays: Any) -> str:
-        """A line for each instruction: op, engine, result, bytes, and with arrays its time.
+        """A line for each instruction, unfused: op, engine, result, bytes, and with arrays its time.
 
         With labels sliced it is the first slice, with what is the same in all of them.
         """
@@ -111,7 +111,8 @@ class Expression:
             self._executable.interpret(*self._with_constants(operands), seconds=seconds)
         backend, lines = self._executable.backend, []
         for index, ins in enumerate(self.program.instructions):
-            engine = backend.engine(ins.op, ins.attrs, self.program.specs(ins.inputs))
+            placed = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
+            engine = backend.engine(ins.op, ins.attrs, *placed)
             result = self.program.slots[ins.outputs[0]]
             spent = format_seconds(seconds[index]) if seconds else ""
             size = "view" if ins.is_view else format_bytes(result.nbytes)

@@ -169,10 +169,17 @@ class CpuBackend:
         with options(**({} if threads is None else {"threads": threads})):
             yield self if threads is None else CpuBackend(threads)
 
-    def engine(self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> str:
+    def engine(
+        self,
+        op: str,
+        attrs: Attrs,
+        inputs: tuple[ArraySpec, ...],
+        outputs: tuple[ArraySpec, ...] = (),
+    ) -> str:
         if op in PRODUCTS:
             attrs = attrs or matmul_attrs(inputs)
-            return dot_engine(dot_dims(attrs, inputs[0].shape, inputs[1].shape), inputs)
+            dims = dot_dims(attrs, inputs[0].shape, inputs[1].shape)
+            return dot_engine(dims, inputs[:2], *outputs)
         return "view" if CATALOGUE[op].is_view else op
 
     def scratch_bytes(

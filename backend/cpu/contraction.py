@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import Attrs, DotDims, dot_dims, infer
-from ..matrices import TINY, Products, contraction_of, orders_of, plan_products
+from ..matrices import TINY, contraction_of, orders_of, plan_products
 from ..protocol import Kernel
 from ..spec import ArraySpec, compute_dtype
 from . import loops, sum_product
@@ -42,29 +42,30 @@ def dot_engine(
     is_blas = dtype.char in BLAS
     if is_blas and dims.batch == 1 and dims.k > 1:
         return "gemm"
-    small = get_options().small
-    if work >= max(1, small) and dtype.char in loops.DTYPES and dims.k <= loops.DEPTH:
-        if dims.k == 1:
-            if max(dims.m, dims.n) < TINY:
-                return "loops"
-        elif small == 0 and (not is_blas or per_matrix < TINY):
-            return "loops"
-        elif is_blas:
-            if per_matrix < TINY and _plan(dims, inputs, output).calls == 0:
-                return "loops"
-        elif dims.n >= ROW:
-            return "loops"
+    if _suits_loops(dims, inputs, output, is_blas):
+        return "loops"
     if dims.k == 1:
         return "multiply"
     return "batched gemm" if is_blas else "matmul"
 
 
-def _plan(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None) -> Products:
+def _suits_loops(
+    dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None, is_blas: bool
+) -> bool:
     lhs, rhs = inputs
+    per_matrix, small = dims.m * dims.n * dims.k, get_options().small
+    if dims.batch * per_matrix < max(1, small) or dims.k > loops.DEPTH:
+        return False
+    if lhs.dtype.char not in loops.DTYPES:
+        return False
+    if dims.k == 1:
+        return max(dims.m, dims.n) < TINY
+    if not is_blas:
+        return dims.n >= ROW or small == 0
+    if per_matrix >= TINY or small == 0:
+        return per_matrix < TINY
     step, left, right = contraction_of(dims, lhs, rhs)
-    if output is None or output.layout is None:
-        output = ArraySpec(lhs.dtype, (1,) * len(step.batch + step.rows + step.columns))
-    return plan_products(step, orders_of(left, right, (lhs, rhs, output)))
+    return plan_products(step, orders_of(step, left, right, (lhs, rhs, output))).calls == 0
 
 
 def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:

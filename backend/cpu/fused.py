@@ -48,12 +48,11 @@ def bind_fused(plan: ElementwiseFusionPlan) -> Kernel | None:
     in_blocks = _bind_blocks(plan, values)
     if body is None:
         return in_blocks
+    if math.prod(plan.shape) < max(1, get_options().small):
+        return in_blocks
     run = _Elementwise(body)
-    small_size = math.prod(plan.shape)
 
     def kernel(*inputs: Any, out: Any = None) -> Any:
-        if small_size < max(1, get_options().small):
-            return in_blocks(*inputs, out=out)
         targets = _targets(outputs, out)
         if not run(targets, inputs):
             return in_blocks(*inputs, out=targets if len(targets) > 1 else targets[0])

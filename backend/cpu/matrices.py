@@ -24,6 +24,7 @@ from ..matrices import (
     Labels,
     Products,
     contraction_of,
+    is_tall,
     orders_of,
     plan_matrices,
 )
@@ -36,7 +37,6 @@ from .threads import parallel_for
 
 BLAS = frozenset("fdFD")
 MOST_PARTS = 1024  # that are given out one by one
-SKINNY = 1 << 18  # multiplications from which long columns are worth another order
 
 
 def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
@@ -45,16 +45,15 @@ def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     lhs_perm, rhs_perm = dims.lhs_free + dims.lhs_contracting, dims.rhs_contracting + dims.rhs_free
     # np.dot of objects loses errors; of other dtypes without BLAS it is no faster than matmul
     one = not dims.lhs_batch and output.layout is None and output.dtype.char in BLAS
-    is_skinny = dims.n < dims.m and dims.m * dims.n * dims.k >= SKINNY
-    plain = one and not is_skinny
     if (
-        plain
+        one
+        and not is_tall(dims.m, dims.n, dims.k)
         and _plain(lhs_perm, lhs, (dims.m, dims.k))
         and _plain(rhs_perm, rhs, (dims.k, dims.n))
     ):
         return _bind_plain(output)
     step, left, right = contraction_of(dims, lhs, rhs)
-    orders = orders_of(left, right, (lhs, rhs, output))
+    orders = orders_of(step, left, right, (lhs, rhs, output))
     plan = plan_matrices(step, orders)
     views = _Views(step, plan, left, right, orders)
     if one and not views.loops and views.is_row_major and not plan.packed[2]:
@@ -66,7 +65,7 @@ def packed_bytes(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec
     """Upper bound of what is copied: an operand whose order is not known may have to be."""
     lhs, rhs = inputs
     step, left, right = contraction_of(dims, lhs, rhs)
-    plan = plan_matrices(step, orders_of(left, right, (lhs, rhs, output)))
+    plan = plan_matrices(step, orders_of(step, left, right, (lhs, rhs, output)))
     is_copied = (
         plan.packed[0] or lhs.layout is None,
         plan.packed[1] or rhs.layout is None,
@@ -201,22 +200,29 @@ def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArrayS
         and per_matrix < SHARED
     )
 
-    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        left = _blas_ready(packed(lhs.transpose(lhs_perm), lhs_shape))
-        right = _blas_ready(packed(rhs.transpose(rhs_perm), rhs_shape))
-        if out is None:
-            out = empty_as(output)
-        target = out.transpose(out_perm)
-        product: Any = None if plan.packed[2] else reshaped_view(target, products)
-        is_direct = product is not None and _is_blas_ready(product) and product.flags.aligned
-        if not is_direct:
-            product = _temporary(products, dtype)
+    is_row_major = views.is_row_major and output.layout is None and not plan.packed[2]
+
+    def multiply(left: Any, right: Any, product: Any) -> Any:
         if shared:
             _matmul_shared(left, right, product)
         else:
             with np.errstate(all="ignore"):
                 np.matmul(left, right, out=product)
-        if not is_direct:
+        return product
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        left = _blas_ready(packed(lhs.transpose(lhs_perm), lhs_shape))
+        right = _blas_ready(packed(rhs.transpose(rhs_perm), rhs_shape))
+        if out is None and is_row_major:
+            return multiply(left, right, empty(products, dtype)).reshape(output.shape)
+        if out is None:
+            out = empty_as(output)
+        target = out.transpose(out_perm)
+        product: Any = None if plan.packed[2] else reshaped_view(target, products)
+        if product is not None and _is_blas_ready(product) and product.flags.aligned:
+            multiply(left, right, product)
+        else:
+            product = multiply(left, right, _temporary(products, dtype))
             move(target, product.reshape(unmerged))
         return out
 

@@ -16,7 +16,9 @@ from .cast import bind_cast
 from .contraction import bind_dot_general, dot_scratch_bytes
 from .elementwise import EVALUATE, Evaluate, bind_elementwise, over_blocks, through_float32
 
-Conjugated = Literal["nothing", "lhs", "rhs", "result", "lhs and result", "rhs and result"]
+Conjugated = Literal[
+    "nothing", "lhs", "rhs", "operands", "result", "lhs and result", "rhs and result"
+]
 
 
 def conjugated(attrs: Attrs, lhs: ArraySpec, rhs: ArraySpec) -> Conjugated:
@@ -25,12 +27,16 @@ def conjugated(attrs: Attrs, lhs: ArraySpec, rhs: ArraySpec) -> Conjugated:
     nothing                 there is no flag, or the numbers are real
     result                  both flags: conj(a) . conj(b) = conj(a . b)
     lhs, rhs                one flag: that operand
+    operands                both flags, of objects: conj may turn products round, as that of quaternions
     lhs, rhs, and result    one flag, where the other operand and the result have fewer elements:
                             conj(a) . b = conj(a . conj(b))
     """
     left, right = attrs.get("conj", NO_CONJ)
-    if not (left or right) or class_of(lhs.dtype) not in ("complex", "object"):
+    kind = class_of(lhs.dtype)
+    if not (left or right) or kind not in ("complex", "object"):
         return "nothing"
+    if kind == "object":
+        return "operands" if left and right else "lhs" if left else "rhs"
     if left and right:
         return "result"
     (out,) = infer(
@@ -51,9 +57,9 @@ def bind_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
     of_lhs, of_rhs, of_result = (bind_conj({}, (spec,), spec) for spec in (lhs, rhs, output))
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        if which.startswith("lhs"):
+        if which.startswith(("lhs", "operands")):
             lhs = of_lhs(lhs, out=empty_as(inputs[0]))
-        if which.startswith("rhs"):
+        if which.startswith(("rhs", "operands")):
             rhs = of_rhs(rhs, out=empty_as(inputs[1]))
         product = kernel(lhs, rhs, out=out)
         return of_result(product, out=product) if which.endswith("result") else product
@@ -115,8 +121,10 @@ def product_scratch_bytes(
     lhs, rhs, *added = inputs
     which = conjugated(attrs, lhs, rhs)
     total = dot_scratch_bytes(attrs, (lhs, rhs), output)
-    if which.startswith(("lhs", "rhs")):
-        total += lhs.nbytes if which.startswith("lhs") else rhs.nbytes
+    if which.startswith(("lhs", "operands")):
+        total += lhs.nbytes
+    if which.startswith(("rhs", "operands")):
+        total += rhs.nbytes
     for acc in added:
         wide = compute_dtype(acc.dtype)
         # of half precisions the product is counted as such, acc and the sum are wide block by block

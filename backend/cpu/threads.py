@@ -33,6 +33,7 @@ Watch = Callable[[Any, int, int, int], bool]  # kernels.wait.watch
 LOOKS = 100  # of about half a microsecond: then it is cheaper to sleep
 PATIENCE = 0.05  # seconds after which a caller that waits looks for itself
 AFTER = 3  # looks in which a caller that has put pieces into the queue comes to its own piece
+BACKLOG = 64  # jobs in the queue that no thread has taken out yet
 MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for each other, and stay for ever
 
 
@@ -115,9 +116,11 @@ class _Pool:
                 self.threads.append(thread)
 
     def call(self, job: _Job, workers: int) -> None:
-        """Ask so many threads for help; being asked in vain does no harm."""
+        """Ask so many threads for help; being asked in vain does no harm, and not being asked neither: the
+        caller takes what nobody has begun. Without a bound, many small loops in a row would pile up while
+        the threads wait for a core."""
         self.grow(workers)
-        for _ in range(workers):
+        for _ in range(min(workers, BACKLOG - self.queue.qsize())):
             self.queue.put(job)
         self.bell[0] += 1  # two callers may write the same number: it is another one all the same
 

@@ -67,8 +67,8 @@ class _Conjugates:
         while x in self.made and self.uses[x] == uses:
             ins, uses = self.made[x], 1
             if ins.op == "conj":
-                is_complex = class_of(self.program.slots[x].dtype) in ("complex", "object")
-                return ins if is_complex else None
+                # of objects conj may turn products round, as that of quaternions does
+                return ins if class_of(self.program.slots[x].dtype) == "complex" else None
             if not ins.may_view or len(ins.outputs) > 1 or self._grows(ins):
                 return None
             x = ins.inputs[0]

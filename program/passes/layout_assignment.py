@@ -21,7 +21,15 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from ...backend.catalogue import dot_dims
-from ...backend.matrices import Contraction, Order, Orders, contraction_of, plan_products
+from ...backend.matrices import (
+    RATES,
+    Contraction,
+    Order,
+    Orders,
+    contraction_of,
+    is_tall,
+    plan_products,
+)
 from ...backend.spec import Axes
 from ..ir import Instruction, Program
 from .rewrite import use_counts
@@ -29,8 +37,6 @@ from .rewrite import use_counts
 LEAST = 256 << 10  # bytes below which a copy stays in cache and costs less than to think about it
 MOST_SLOTS = 128  # the largest ones of a program
 SWEEPS = 3
-FEW = 64  # columns of a matrix that is written faster as rows
-SKINNY = 1 << 18  # multiplications from which that is worth a look
 ADDRESSABLE = 1 << 63  # bytes
 GROUPS = 5  # of axes, all orders of which are tried
 
@@ -70,7 +76,7 @@ def layout_assignment(program: Program) -> Program:
 
 
 def _between_products(program: Program) -> set[int]:
-    """Slots that one product makes and another alone reads."""
+    """Slots that one product of BLAS makes and another alone reads."""
     made = {ins.outputs[0] for ins in program.instructions if _is_product(ins)}
     read = {slot for ins in program.instructions if _is_product(ins) for slot in ins.inputs}
     uses: Counter[int] = use_counts(program)
@@ -78,6 +84,7 @@ def _between_products(program: Program) -> set[int]:
         slot
         for slot in made & read
         if uses[slot] == 1
+        and program.slots[slot].dtype.char in RATES
         and not program.slots[slot].bounds
         and program.slots[slot].nbytes < ADDRESSABLE
     }
@@ -88,12 +95,10 @@ def _long_rows(program: Program, between: set[int]) -> dict[int, Axes]:
     found: dict[int, Axes] = {}
     for ins in program.instructions:
         (out, *_) = ins.outputs
-        shape = program.slots[out].shape
-        if out not in between or len(shape) != 2 or shape[1] > min(FEW, shape[0] // 2):
-            continue
-        contraction = _step(program, ins).contraction
-        if contraction.columns and math.prod(contraction.amounts) >= SKINNY:
-            found[out] = (1, 0)
+        if out in between and len(program.slots[out].shape) == 2:
+            contraction = _step(program, ins).contraction
+            if not contraction.batch and is_tall(*contraction.amounts[1:]):
+                found[out] = (1, 0)
     return found
 
 

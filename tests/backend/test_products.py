@@ -143,3 +143,41 @@ def test_operands_stay(rng: np.random.Generator) -> None:
         plain = {name: call.attrs[name] for name in ("batch", "contracting")}
         a, b = x.conj() if left else x, y.conj() if right else y
         np.testing.assert_allclose(got, BACKEND.apply("dot_general", plain, a, b), atol=1e-10)
+
+
+class Turning:
+    """A 2 by 2 matrix of whole numbers whose conjugate is the transpose: conj(x * y) = conj(y) * conj(x)."""
+
+    def __init__(self, rows: object) -> None:
+        self.rows = np.array(rows)
+
+    def __mul__(self, other: Turning) -> Turning:
+        return Turning(self.rows @ other.rows)
+
+    def __add__(self, other: Turning) -> Turning:
+        return Turning(self.rows + other.rows)
+
+    def conjugate(self) -> Turning:
+        return Turning(self.rows.T)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Turning) and bool((self.rows == other.rows).all())
+
+
+@pytest.mark.parametrize("flags", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("shapes", [((5, 3), (3, 1)), ((2, 3), (3, 4)), ((1, 3), (3, 6))])
+def test_objects_that_do_not_commute(
+    flags: tuple[bool, bool], shapes: tuple[tuple[int, int], tuple[int, int]]
+) -> None:
+    """Previously failed: conj(a) . conj(b) is not conj(a . b) for them."""
+    rng = np.random.default_rng(0)
+    arrays = []
+    for shape in shapes:
+        x = np.empty(shape, object)
+        for at in np.ndindex(shape):
+            x[at] = Turning(rng.integers(-3, 4, (2, 2)))
+        arrays.append(x)
+    plain = [np.conj(x) if flag else x for x, flag in zip(arrays, flags, strict=True)]
+    want = plain[0] @ plain[1]
+    attrs = {"contracting": ((1,), (0,)), "batch": ((), ()), "conj": flags}
+    assert (cpu().apply("dot_general", attrs, *arrays) == want).all()

@@ -187,6 +187,17 @@ def test_nested_failure() -> None:
         parallel_for(outer, 4, 4)
 
 
+def test_jobs_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Previously failed: of loops that are over before a thread wakes up, thousands were kept."""
+    covered(10, 3)
+    monkeypatch.setattr(
+        threads._pool, "queue", queue := threads.SimpleQueue()
+    )  # which nobody reads
+    for _ in range(200):
+        assert covered(10, 3) == [1] * 10
+    assert queue.qsize() <= threads.BACKLOG
+
+
 def test_eight_callers() -> None:
     """Python threads that call at once, some of whose pieces fail."""
 

@@ -751,6 +751,7 @@ def any_layouts(patch: pytest.MonkeyPatch) -> None:
         return Products(seconds, 0, (False, False, False))
 
     patch.setattr(layout_assignment, "LEAST", 0)
+    patch.setattr(layout_assignment, "RATES", dict.fromkeys("?bBhHiIlLqQefdgFDGO", 1.0))
     patch.setattr(layout_assignment, "plan_products", costs)
 
 
