@@ -10,11 +10,15 @@ from tests.backend.bad_calls import gathering
 from tests.backend.laws import assert_means
 from tests.backend.test_memory import THREADS, peak
 
+from einloom._base.errors import ProgramError
 from einloom._base.options import options
 from einloom.backend.catalogue import infer
 from einloom.backend.cpu import buffers, cpu, indexing, matrices
 from einloom.backend.cpu.strided import MOST_AXES
+from einloom.backend.dims import dim, input_dim
 from einloom.backend.spec import ArraySpec
+from einloom.program.builder import Builder
+from einloom.program.executable import Executable
 
 CPU = cpu()
 GATHERS = ("gather", "gather_dynamic_slice_sizes")
@@ -138,3 +142,39 @@ def test_memory(
         stated = CPU.scratch_bytes("gather", attrs, inputs, outputs)
     assert stated <= indexing.BLOCK * (8 + max(8, x.itemsize))
     assert peak(lambda: kernel(x, indices, out=out)) <= stated + (16 << 10)
+
+
+# ---- sizes known later ---------------------------------------------------------------------------
+
+
+def template(**changes: Any) -> Any:
+    """Windows of half the rows, and as wide as another array."""
+    build = Builder()
+    x, like = build.input("float64", ("n", "m")), build.input("float64", ("k",))
+    indices = build.input("int64", ("i", 2))
+    sizes = (dim("n") // 2, input_dim(1, 0))
+    attrs: dict[str, Any] = windows(*sizes, **changes)  # type: ignore[arg-type]
+    found = build("gather_dynamic_slice_sizes", x, indices, **attrs)
+    return build.template(found, like)
+
+
+def test_symbolic_sizes_become_a_gather(rng: np.random.Generator) -> None:
+    for shapes in ([(6, 5), (2,), (4, 2)], [(7, 3), (3,), (0, 2)], [(1, 2), (0,), (3, 2)]):
+        program = template().bind(shapes)
+        assert program.op_counts == {"gather": 1}
+        assert program.instructions[0].attrs["slice_sizes"] == (shapes[0][0] // 2, shapes[1][0])
+        x, like = rng.random(shapes[0]), rng.random(shapes[1])
+        indices = rng.integers(-1, 6, shapes[2])
+        got = Executable(program, CPU)(x, like, indices)[0]
+        attrs = windows(*program.instructions[0].attrs["slice_sizes"])
+        assert_means(got, "gather", attrs, [x, indices], spec(got))
+
+
+def test_symbolic_sizes_that_do_not_fit() -> None:
+    late = r"bind: instruction 0 \(gather_dynamic_slice_sizes\): .*"
+    with pytest.raises(ProgramError, match=late + r"windows of \(3, 6\) do not fit into \(6, 5\)"):
+        template().bind([(6, 5), (6,), (4, 2)])
+    collapsed = template(collapsed_slice_dims=(0,), offset_dims=(1,))
+    assert collapsed.bind([(3, 5), (2,), (4, 2)]).op_counts == {"gather": 1}
+    with pytest.raises(ProgramError, match=late + r"slice_sizes=\(3, 2\) are not 1 at \(0,\)"):
+        collapsed.bind([(6, 5), (2,), (4, 2)])
