@@ -19,6 +19,8 @@ from .verify import Rule, check, inferred, verify
 
 TEMPLATE_FORMAT = "einloom.template"
 TEMPLATE_VERSION = 1
+RESOLVED = {"gather_dynamic_slice_sizes": "gather"}
+"""What an op is called when its sizes are integers."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class ProgramTemplate:
 
     Names of sizes get their values from the shapes of the inputs, in which each name stands alone at
     least once; `input_dim(k, axis)` is an axis of input k. A rule of the catalogue that cannot be
-    decided for names is checked when the template is bound.
+    decided for names is checked when the template is bound. An op for symbolic sizes becomes the plain
+    one: `gather_dynamic_slice_sizes` is a `gather` in the program.
 
     >>> from einloom.program.builder import Builder
     >>> build = Builder()
@@ -77,7 +80,8 @@ class ProgramTemplate:
         for number, ins in enumerate(self.instructions):
             try:
                 attributes = tuple((k, evaluated(v, sizes, given)) for k, v in ins.attributes)
-                bound = Instruction(ins.op, attributes, ins.inputs, ins.outputs)
+                op = RESOLVED.get(ins.op, ins.op)
+                bound = Instruction(op, attributes, ins.inputs, ins.outputs)
                 specs = inferred(bound, tuple(slots[slot].spec for slot in ins.inputs), last)
                 for slot, spec in zip(ins.outputs, specs, strict=True):
                     expected = evaluated(self.slots[slot].shape, sizes, given)

@@ -35,11 +35,13 @@ from .contraction import bind_matmul, bind_sum_product, dot_engine, matmul_attrs
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
 from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
+from .indexing import bind_gather, gather_scratch_bytes
 from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .strided import MOST_AXES
 from .sum_product import BLOCK as PRODUCT_BLOCK
 
+GATHERS = ("gather", "gather_dynamic_slice_sizes")
 BINDERS: dict[str, structure.Binder] = {
     **{op: bind_elementwise(evaluate) for op, evaluate in EVALUATE.items()},
     "identity": structure.bind_identity,
@@ -73,6 +75,7 @@ BINDERS: dict[str, structure.Binder] = {
     "dot_general_add": bind_product_added,
     "matmul": bind_matmul,
     "sum_product": bind_sum_product,
+    **dict.fromkeys(GATHERS, bind_gather),
     "constant": structure.bind_constant,
     "shape_of": structure.bind_shape_of,
     "dynamic_truncate": structure.bind_dynamic_truncate,
@@ -95,8 +98,8 @@ MOST_WORK: Any = (
 TOO_HARD = getattr(np, "exceptions", np).TooHardError
 PRODUCTS = ("dot_general", "dot_general_add", "matmul")
 MOVES = frozenset(
-    ("identity", "select", "conj", "shape_of", "dynamic_truncate", "pad_to_match")
-)  # elementwise, but no arithmetic
+    ("identity", "select", "conj", "shape_of", "dynamic_truncate", "pad_to_match", *GATHERS)
+)  # beside the structural ones; no arithmetic
 
 
 class CpuBackend:
@@ -211,6 +214,8 @@ class CpuBackend:
         if op in ("argmax", "argmin"):
             line = inputs[0].shape[attrs["axis"]] * inputs[0].dtype.itemsize
             return threads * (BLOCK + line) + widened_bytes(inputs[0])
+        if op in GATHERS:
+            return gather_scratch_bytes(attrs, inputs)
         return 0
 
     def fused_scratch_bytes(self, plan: ElementwiseFusionPlan, foreign: Axes = ()) -> int:

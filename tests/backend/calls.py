@@ -178,6 +178,23 @@ SUM_PRODUCTS = (
     terms("ab", ("ab", (2, 0)), ("a", (2,))),
 )
 
+GATHERS = (  # the attributes in the order of the catalogue, then x and indices
+    ((), (0,), (0,), 0, (1,), (3,), ()),
+    ((1,), (0,), (0,), 1, (1, 3), (2, 3), (5, 1)),
+    ((0,), (), (0,), 0, (2,), (5,), (1,)),
+    ((1, 2), (), (1, 0), 0, (2, 3), (4, 5), (2, 3)),
+    ((0, 2), (), (0, 1), 1, (2, 2), (4, 3), (3, 2)),
+    ((0,), (1,), (1,), 2, (2, 1), (3, 4), (2, 2)),
+    ((2,), (0, 2), (2, 0), 2, (1, 2, 1), (3, 4, 2), (2, 3, 2)),
+    ((0, 1, 3), (), (1,), 2, (2, 1, 2), (2, 3, 2), (2, 1)),
+    ((0, 1, 3), (0, 3), (3, 1, 4), 0, (1, 2, 1, 1, 2), (2, 3, 1, 4, 2), (3, 2)),
+    ((0, 1), (), (), 1, (2, 2), (3, 4), (3, 0)),
+    ((), (), (), 0, (), (), (0,)),
+    ((1,), (0,), (0,), 1, (1, 0), (3, 0), (2, 1)),
+    ((0, 1), (), (0, 1), 0, (0, 2), (0, 3), (2,)),
+    ((1,), (0,), (0,), 1, (1, 3), (2, 3), (0, 1)),
+)
+
 ELEMENTWISE_SHAPES: tuple[Shape, ...] = ((), (3, 4), (2, 3, 4), (2, 1, 3, 2, 2), (2, 0, 3))
 COPIED: tuple[Shape, ...] = ((), (4,), (2, 3), (2, 3, 2), (2, 1, 2, 3, 2), (0, 2))
 REDUCED: tuple[tuple[Any, Shape], ...] = (
@@ -421,6 +438,11 @@ CALLS: tuple[Call, ...] = (
     ),
     *SUM_PRODUCTS,
     *(
+        Call(op, dict(zip(CATALOGUE[op].attributes, row, strict=False)), row[-2:])
+        for op in ("gather", "gather_dynamic_slice_sizes")
+        for row in GATHERS
+    ),
+    *(
         Call(op, {"axis": axis}, (shape, *others))
         for op, others in (("shape_of", ()), ("dynamic_truncate", ((),)))
         for axis, shape in (
@@ -512,6 +534,8 @@ def operands(
                 x = np.asarray(abs(x), object)
         if call.op == "dynamic_truncate" and position == 1:  # none, some, all and more
             x = rng.integers(-1, arrays[0].shape[call.attrs["axis"]] + 2, ())
+        if call.op.startswith("gather") and position == 1:  # before the operand, in it and behind
+            x = rng.integers(-2, max(arrays[0].shape, default=0) + 2, spec.shape)
         arrays.append(lay_out(x, layouts[position], rng))
     return arrays
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.backend.bad_calls import along, gathering, index, scattering, solving, spec, window
+from tests.backend.bad_calls import along, index, scattering, solving, spec, window
 
 from einloom.backend.spec import ArraySpec
 
@@ -16,9 +16,7 @@ INFERENCES: list[Inference] = [
     ("argsort", {"axis": 0, "descending": True}, (spec(2, 3),), "int64[2,3]"),
     ("take", {"axis": 1}, (spec(2, 3), index(4, 5)), "float64[2,4,5]"),
     ("take_along_axis", {"axis": 1}, (spec(2, 3), index(2, 7)), "float64[2,7]"),
-    ("gather", gathering(), (spec(2, 3), index(5, 1)), "float64[5,3]"),
     ("scatter", scattering(), (spec(2, 3), index(5, 1), spec(5, 3)), "float64[2,3]"),
-    ("gather_dynamic_slice_sizes", gathering(), (spec(2, 3), index(5, 1)), "float64[5,3]"),
     ("scatter_along_axis", along(mode="add"), (spec(2), index(5), spec(5)), "float64[2]"),
     ("dynamic_slice", {"sizes": (1, 2)}, (spec(2, 3), index(2)), "float64[1,2]"),
     ("dynamic_update_slice", {}, (spec(2, 3), spec(1, 2), index(2)), "float64[2,3]"),

@@ -227,6 +227,28 @@ def constant(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
     out[()] = attrs["value"]
 
 
+@law
+def gather(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    x, indices = arrays
+    sizes, vector = attrs["slice_sizes"], attrs["index_vector_dim"]
+    if vector == indices.ndim:
+        indices = indices.reshape((*indices.shape, 1))
+    kept = [axis for axis in range(x.ndim) if axis not in attrs["collapsed_slice_dims"]]
+    for o in everywhere(out):
+        window = [n for axis, n in enumerate(o) if axis in attrs["offset_dims"]]
+        batch = tuple(n for axis, n in enumerate(o) if axis not in attrs["offset_dims"])
+        spot = [0] * x.ndim
+        for k, axis in enumerate(attrs["start_index_map"]):
+            start = int(indices[(*batch[:vector], k, *batch[vector:])])
+            spot[axis] = min(max(start, 0), x.shape[axis] - sizes[axis])
+        for axis, n in zip(kept, window, strict=True):
+            spot[axis] += n
+        out[o] = x[tuple(spot)]
+
+
+LAWS["gather_dynamic_slice_sizes"] = gather
+
+
 # ---- reductions ---------------------------------------------------------------------------------
 
 

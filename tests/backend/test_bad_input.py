@@ -203,7 +203,8 @@ def test_dtype_not_claimed(op: str, name: str) -> None:
 MOVING = [
     op
     for op in DTYPES
-    if row_of(op).group in ("structural", "host") or op in ("identity", "select", "conj")
+    if row_of(op).group in ("structural", "host", "indexing")
+    or op in ("identity", "select", "conj")
 ]
 
 

@@ -140,6 +140,7 @@ FLAT = {"scalar"}  # these need an axis
 CANNOT: dict[str, set[str]] = {
     **dict.fromkeys(("concatenate", "split", "extract_diagonal", "embed_diagonal"), FLAT),
     **dict.fromkeys(("tril", "triu", "argmax", "argmin", "matmul"), FLAT),
+    **dict.fromkeys(("gather", "gather_dynamic_slice_sizes"), FLAT),  # in vectors, none of them
     **dict.fromkeys(("slice_at", "shape_of", "dynamic_truncate", "pad_to_match"), FLAT),
 }
 

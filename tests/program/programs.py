@@ -632,6 +632,42 @@ def sum_product(g: Growing) -> object:
     return g.add("sum_product", *slots, bound=bound, terms=tuple(terms), output=output)
 
 
+def _gather(op: str) -> None:
+    """At whatever integers there are: starts are clamped."""
+
+    def rule(g: Growing) -> object:
+        x = g.any_slot()
+        assert x is not None
+        indices = g.any_slot(lambda spec: spec.dtype.name == "int64")
+        if indices is None or g.random.random() < 0.3:
+            value = g.random.randint(-1, 3)
+            indices = g.add("constant", bound=3, value=value, dtype="int64")
+        assert indices is not None
+        shape, lengths = g.spec(x).shape, (*g.spec(indices).shape, 1)
+        vectors = [axis for axis, n in enumerate(lengths) if n <= len(shape)]
+        if not vectors:
+            return None
+        vector = g.random.choice(vectors)
+        sizes = tuple(g.random.randint(min(1, n), n) for n in shape)
+        collapsed = g.some([axis for axis, n in enumerate(sizes) if n == 1])
+        kept = len(shape) - len(collapsed)
+        ndim = kept + len(lengths) - 1 - (vector < len(lengths) - 1)
+        attrs = {
+            "offset_dims": tuple(sorted(g.random.sample(range(ndim), kept))),
+            "collapsed_slice_dims": tuple(sorted(collapsed)),
+            "start_index_map": tuple(g.random.sample(range(len(shape)), lengths[vector])),
+            "index_vector_dim": vector,
+            "slice_sizes": sizes,
+        }
+        return g.add(op, x, indices, bound=g.bounds[x], **attrs)
+
+    GROW[op] = rule
+
+
+_gather("gather")
+_gather("gather_dynamic_slice_sizes")
+
+
 @grows
 def shape_of(g: Growing) -> object:
     x = g.any_slot(lambda spec: bool(spec.shape))
