@@ -50,6 +50,7 @@ class Expression:
         small = self._certain < CHECK_FROM
         self._plain = not self.constants and small and plain and bool(plan.program.instructions)
         self._is_scalar = not plan.network.output_axes
+        # for callers with nothing but arrays: the result, or None if these are not what it is made for
         self.fast = _checking(self._specs, executable.run, self._is_scalar) if self._plain else None  # type: ignore[union-attr]
 
     @property
