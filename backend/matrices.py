@@ -181,10 +181,10 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel = MODEL) -
 def plan_matrices(step: Contraction, given: Orders, model: CostModel = MODEL) -> Products:
     """The same by matrix products alone.
 
-    >>> step = Contraction({0: 30, 1: 20, 2: 50, 3: 40}, (), (0, 1), (2,), (3,))
+    >>> step = Contraction({0: 300, 1: 200, 2: 500, 3: 400}, (), (0, 1), (2,), (3,))
     >>> plan = plan_matrices(step, ((0, 3, 1), (3, 2), (0, 1, 2)))  # loops over label 0, nothing copied
     >>> plan.packed, plan.rows, plan.columns, plan.contracted, plan.calls
-    ((False, False, False), (1,), (2,), (3,), 30)
+    ((False, False, False), (1,), (2,), (3,), 300)
     """
     batch, m, n, k = step.amounts
     macs = batch * m * n * k

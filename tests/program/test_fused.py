@@ -26,6 +26,7 @@ from tests.program.test_schedule import measured, not_planned
 
 from einloom._base.options import options
 from einloom.backend.cpu import cpu
+from einloom.backend.cpu import fused as kernels
 from einloom.backend.cpu.jit import Kernel
 from einloom.backend.fusion import ElementwiseFusionPlan
 from einloom.backend.spec import ArraySpec
@@ -238,9 +239,15 @@ def test_building_is_fast(dots: bool) -> None:
 # ---- results ------------------------------------------------------------------------------------
 
 
+def in_blocks(patch: pytest.MonkeyPatch) -> None:
+    """No group is compiled; those with a reduction are declined."""
+    patch.setattr(kernels, "body_of", lambda *_: None)
+
+
 @pytest.mark.parametrize("seeds", [range(k * 250, k * 250 + 250) for k in range(4)], ids=str)
-def test_random_programs(seeds: range) -> None:
+def test_random_programs(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of exact numbers: every bit, in blocks; without fusion as `interpret` gives them."""
+    in_blocks(monkeypatch)
     count = 0
     for seed in seeds:
         program = optimise(random_program(seed))
@@ -286,11 +293,15 @@ def program_of(chained: Chain) -> Program:
 
 
 @pytest.mark.parametrize(
-    ("count", "small"), [(300, math.inf), (12, 1)], ids=["in blocks", "compiled"]
+    ("count", "compiled"), [(300, False), (12, True)], ids=["in blocks", "compiled"]
 )
-def test_random_numbers(count: int, small: float, rng: np.random.Generator) -> None:
+def test_random_numbers(
+    count: int, compiled: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Integers, comparisons and moves exactly; floating results to 16 units in the last place of the
     magnitudes for each step."""
+    if not compiled:
+        in_blocks(monkeypatch)
     fused = 0
     while fused < count:
         chained = random_chain(rng, (3, 5))
@@ -301,7 +312,7 @@ def test_random_numbers(count: int, small: float, rng: np.random.Generator) -> N
         if executable.schedule.program is program:
             continue
         arrays = inputs_of(chained.plan, ("C", "F"), rng)
-        with options(small=small):
+        with options(small=1 if compiled else math.inf):
             assert_chain(chained, arrays, executable(*arrays), f"{executable.schedule.program}\n")
             plain = as_tuple(Executable(program, cpu(), fuse=False)(*arrays))
             stepwise = as_tuple(executable.interpret(*arrays))
