@@ -32,6 +32,14 @@ def looking(number: np.ndarray, seen: int, looks: int, after: int) -> bool:
     return bool(watch(number, seen, looks, after))
 
 
+@pytest.fixture(autouse=True)
+def _sigint() -> Iterator[None]:
+    """Ctrl-C interrupts, also where the process was started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(autouse=True, params=[None, looking], ids=["asleep", "looking"])
 def _pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A pool of its own for every test, and a working one whatever the test did; its threads sleep at
