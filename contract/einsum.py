@@ -21,7 +21,7 @@ from .arguments import (
     spec_of,
     split_call,
 )
-from .expression import Expression
+from .expression import ONE, ZERO, Expression
 from .lower import is_view
 from .network import Network
 from .notation import Notation, resolve
@@ -35,7 +35,7 @@ _RECENT: Quick[tuple[Options, Callable[..., Any]]] = Quick("recent expressions",
 """By equation, for calls with nothing but plain arrays: the options under which it was compiled, and the last
 expression for it, which tells itself whether it is for these shapes and dtypes."""
 # the defaults: arguments that are not given are these very objects
-AUTO, KEEP, SAFE, ONE, ZERO, NONE = "auto", "K", "safe", 1, 0, ()
+AUTO, KEEP, SAFE, NONE = "auto", "K", "safe", ()
 
 
 def einsum(
@@ -103,6 +103,7 @@ def einsum(
             if result is not None:
                 _RECENT.hits += 1
                 return result
+        _RECENT.misses += 1
     key: Any = None
     optimize = "auto" if optimize is None else optimize
     if type(conj) is not tuple:

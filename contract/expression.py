@@ -19,6 +19,7 @@ from ..program.sliced import SlicedExecutable
 from .plan import Plan
 
 ONE, ZERO = 1, 0  # the defaults of alpha and beta: the same objects when nothing is given
+FEW = 64  # operands up to which a function that checks them is generated: Python compiles long ones slowly
 CHECK_FROM = 64 << 20
 """Bytes of intermediates and result below which a call does not ask the system how much memory is left."""
 
@@ -51,7 +52,9 @@ class Expression:
         self._plain = not self.constants and small and plain and bool(plan.program.instructions)
         self._is_scalar = not plan.network.output_axes
         # for callers with nothing but arrays: the result, or None if these are not what it is made for
-        self.fast = _checking(self._specs, executable.run, self._is_scalar) if self._plain else None  # type: ignore[union-attr]
+        self.fast: Callable[..., Any] | None = None
+        if self._plain and len(self._specs) <= FEW:
+            self.fast = _checking(self._specs, executable.run, self._is_scalar)  # type: ignore[union-attr]
 
     @property
     def program(self) -> Program:

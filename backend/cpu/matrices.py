@@ -145,7 +145,6 @@ def _plain(perm: Axes, spec: ArraySpec, matrix: tuple[int, int]) -> bool:
 
 def _bind_plain(output: ArraySpec) -> Kernel:
     """Operands and result are the matrices themselves."""
-
     is_small = output.nbytes < LARGE
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:

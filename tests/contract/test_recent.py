@@ -95,6 +95,20 @@ def test_scalars_and_subclasses(rng: np.random.Generator) -> None:
         assert (np.diagonal(square) == value).all()
 
 
+def test_many_operands() -> None:
+    """No function is generated to check them; they are checked all the same."""
+    x = [np.full((2, 2), 0.5) for _ in range(70)]
+    labels = [chr(0x4E00 + k) for k in range(71)]
+    chain = ",".join(labels[k] + labels[k + 1] for k in range(70)) + f"->{labels[0]}{labels[70]}"
+    expression = einloom.compile(chain, *x)
+    assert expression.fast is None
+    for _ in range(2):
+        np.testing.assert_allclose(einloom.einsum(chain, *x), x[0])
+        np.testing.assert_allclose(expression(*x), x[0])
+    with pytest.raises(einloom.EinloomError):
+        expression(*x[1:])
+
+
 def test_it_is_bounded() -> None:
     """Emptied when it is full."""
     x = np.ones(2)

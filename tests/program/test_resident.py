@@ -35,7 +35,7 @@ print(resident("VmHWM") - before, expr.peak_bytes - inputs, plan.n_slices)
 """
 
 
-@pytest.mark.skipif(not RESET.exists(), reason="the system does not tell")
+@pytest.mark.skipif(not RESET.exists(), reason="no /proc/self/clear_refs to measure a peak with")
 @pytest.mark.parametrize(
     ("equation", "limit", "shapes"),
     [
