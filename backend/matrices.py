@@ -58,7 +58,9 @@ class CostModel(NamedTuple):
 MODEL = CostModel()
 RATES = {"f": 2.0, "d": 1.0, "F": 0.5, "D": 0.25}  # of products beside float64, by dtype character
 THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
-SHARED = 1 << 21  # multiplications per matrix below which BLAS gains nothing from its own threads
+SHARED = (
+    1 << 27
+)  # multiplications per matrix below which many are shared out, each on one thread of BLAS
 ENOUGH = 1 << 23  # multiplications in all from which several threads are worth their start
 WIDE = 8  # matrices along one loop from which they are shared out
 FEW = 64  # columns of a matrix that is written faster as rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,25 @@ class ArraySpec:
 
     def __str__(self) -> str:
         return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+
+LARGE = 256 << 10
+"""Bytes from which the order of an array's axes in memory is planned for: less is copied in no time."""
+
+
+def layout_of(x: Any) -> Axes | None:
+    """The axes of an array as they lie in memory, the slowest first; None if it is row-major, or small.
+
+    >>> layout_of(np.zeros((400, 500), order="F"))
+    (1, 0)
+    """
+    if x.nbytes < LARGE or x.flags.c_contiguous:
+        return None
+    strides = x.strides
+    if min(strides) <= 0:
+        return None
+    axes = tuple(sorted(range(len(strides)), key=lambda axis: -strides[axis]))
+    return None if axes == tuple(range(len(axes))) else axes
 
 
 def dtype_name(dtype: np.dtype[np.generic]) -> str:

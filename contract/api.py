@@ -20,6 +20,7 @@ from .._base.log import log
 from .._base.numbers import format_bytes, format_count, format_seconds
 from .._base.options import get_options
 from ..backend.door import as_ndarray
+from ..backend.spec import ArraySpec, Axes
 from .arguments import (
     DType,
     as_dtype,
@@ -63,7 +64,8 @@ def plan(
     Args:
         equation_or_network: subscripts as for `einsum`, or a `Network`. The interleaved form,
             `plan(a, ["i", "j"], b, ["j", "k"])`, is read as well.
-        shapes_or_arrays: for each operand an array, or its shape as a tuple of integers.
+        shapes_or_arrays: for each operand an array, or its shape as a tuple of integers. The order of a
+            large array's axes in memory is planned for.
         dtype: of shapes and of the result; default float64 for shapes, promotion for arrays.
         objective: "time" or "flops" (fewest multiplications), "size" (smallest largest intermediate).
         planner: "auto", "greedy", "random-greedy", "elimination", "optimal", "dp"; True, False (one
@@ -121,7 +123,7 @@ def compile(
     Args:
         equation_or_plan: subscripts, a `Network`, or a `Plan` (then no shapes are given).
         shapes_or_arrays: for each operand an array or its shape, a tuple. Arrays are looked at for
-            shape and dtype only, unless they are constants.
+            shape, dtype and order in memory only, unless they are constants.
         dtype: as in `plan`.
         constants: operands kept inside the expression: {position: array}, or positions whose arrays
             stand among `shapes_or_arrays`. They are left out of later calls.
@@ -180,7 +182,7 @@ def _planned(
     embed_diagonal: bool = False,
 ) -> Plan:
     """`plan`, for the front that the user called."""
-    network, groups, dtypes = _network(source, given, dtype, embed_diagonal, call)
+    network, groups, dtypes, layouts = _network(source, given, dtype, embed_diagonal, call)
     n = len(dtypes)
     return search(
         network,
@@ -195,6 +197,7 @@ def _planned(
         conj=conj_positions(conj, n, call),
         order=memory_order(order, call),
         constants=constant_positions(constants, n, call),
+        layouts=layouts,
         call=call,
         argument="planner",
     )
@@ -217,6 +220,7 @@ def search(
     conj: frozenset[int] = frozenset(),
     order: str = "K",
     constants: frozenset[int] = frozenset(),
+    layouts: tuple[Axes | None, ...] = (),
     call: str = "einsum",
     argument: str = "optimize",
 ) -> Plan:
@@ -255,7 +259,7 @@ def search(
     def _plan_of(found: Candidate, objective: str) -> Plan:
         return Plan(
             network, found.tree, dtypes, dtype, objective, found.planner, seed, found.proof,
-            conj, order, constants,
+            conj, order, constants, layouts=layouts if any(layouts) else (),
         )  # fmt: skip
 
     start = time.perf_counter()
@@ -300,8 +304,8 @@ def _within(
 
 def _network(
     source: Any, given: Sequence[Any], dtype: Any, embed_diagonal: bool, call: str
-) -> tuple[Network, tuple[Group, ...], tuple[DType, ...]]:
-    """Network, groups and dtypes of the arguments of `plan`."""
+) -> tuple[Network, tuple[Group, ...], tuple[DType, ...], tuple[Axes | None, ...]]:
+    """Network, groups, dtypes and layouts of the arguments of `plan`."""
     wanted = as_dtype(dtype, call)
     if isinstance(source, Network):
         operands = list(given) or list(source.shapes)
@@ -315,14 +319,20 @@ def _network(
                 raise ShapeError(
                     f"{call}: tensor {k} has shape {spec.shape}, the network says {shape}"
                 )
-        return source, (), tuple(spec.dtype.newbyteorder("=") for spec in specs)
+        return source, (), *_dtypes_and_layouts(specs)
     operands, notation = split_call((source, *given), call)
     specs = [spec_of(x, wanted, call, k) for k, x in enumerate(operands)]
     equation: Equation = resolve(
         notation, [len(spec.shape) for spec in specs], call, embed_diagonal
     )
     network = Network.of(equation, [spec.shape for spec in specs], call)
-    return network, equation.groups, tuple(spec.dtype.newbyteorder("=") for spec in specs)
+    return network, equation.groups, *_dtypes_and_layouts(specs)
+
+
+def _dtypes_and_layouts(
+    specs: Sequence[ArraySpec],
+) -> tuple[tuple[DType, ...], tuple[Axes | None, ...]]:
+    return tuple(x.dtype.newbyteorder("=") for x in specs), tuple(x.layout for x in specs)
 
 
 def _constants(constants: Any, given: Sequence[Any]) -> dict[int, Any]:

@@ -11,7 +11,7 @@ from .._base.errors import CallError, DTypeError, OptionError, SubscriptError
 from .._base.memory import available_bytes
 from .._base.numbers import parse_bytes
 from .._base.options import check_memory_limit, get_options
-from ..backend.spec import ArraySpec, dtype_from_name, is_lowprec
+from ..backend.spec import ArraySpec, dtype_from_name, is_lowprec, layout_of
 from ..program.trace import Traced
 from .notation import Notation, interleaved, parse
 
@@ -47,7 +47,8 @@ def spec_of(operand: Any, dtype: DType | None, call: str, position: int) -> Arra
         given = np.dtype(operand.dtype)
     except TypeError:  # torch has dtypes of its own, by the same names
         given = dtype_from_name(str(operand.dtype).rpartition(".")[2])
-    return ArraySpec(given, tuple(operand.shape))
+    layout = layout_of(operand) if isinstance(operand, np.ndarray) else None
+    return ArraySpec(given, tuple(operand.shape), layout)
 
 
 def result_dtype(

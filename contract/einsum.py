@@ -11,6 +11,7 @@ from .._base.caches import Cache, Quick
 from .._base.errors import CallError, DTypeError
 from .._base.options import Options, get_options
 from ..backend.door import as_ndarray, check_torch_out, is_torch, to_torch
+from ..backend.spec import LARGE, layout_of
 from ..program.trace import traced_among
 from .api import search
 from .arguments import (
@@ -242,8 +243,16 @@ def _planned(
         choice=optimize,
         memory_limit=memory_limit_bytes(memory_limit, "einsum"),
         conj=conj_positions(conj, len(arrays), "einsum"),
-        order=memory_order(order, "einsum"),
+        order=_planned_order(memory_order(order, "einsum"), out),
+        layouts=tuple(map(layout_of, arrays)),
     )
+
+
+def _planned_order(order: str, out: Any) -> str:
+    """The order in which the result is best computed: that of `out`, where there is one."""
+    if out is None or out.ndim < 2:
+        return order
+    return "C" if out.flags.c_contiguous else "F" if out.flags.f_contiguous else order
 
 
 def _key(
@@ -267,7 +276,9 @@ def _key(
     key = [text, optimize, dtype, order, casting, conj, embed_diagonal, memory_limit]
     key += (settings.small, settings.budget, settings.memory_limit)
     if out is not None:
-        key += (getattr(out, "dtype", None), getattr(out, "ndim", None))
+        if type(out) is not np.ndarray:
+            return None
+        key += (out.dtype, out.ndim, _planned_order(order, out))
     for x in arrays:
         if type(x) is not np.ndarray:
             return None
@@ -275,6 +286,8 @@ def _key(
         if not given.isnative:
             return None
         key += (x.shape, given)
+        if not (x.nbytes < LARGE or x.flags.c_contiguous):
+            key.append(layout_of(x))
     found = tuple(key)
     try:
         hash(found)

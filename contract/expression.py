@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,8 @@ from .._base.memory import available_bytes
 from .._base.numbers import format_bytes, format_seconds
 from ..backend.cpu import cpu
 from ..backend.door import as_ndarray, is_torch, to_torch
-from ..backend.spec import Shape
+from ..backend.protocol import Backend
+from ..backend.spec import LARGE, ArraySpec, Axes, Shape
 from ..program.executable import Executable
 from ..program.ir import Program
 from ..program.sliced import SlicedExecutable
@@ -54,7 +56,8 @@ class Expression:
         # for callers with nothing but arrays: the result, or None if these are not what it is made for
         self.fast: Callable[..., Any] | None = None
         if self._plain and len(self._specs) <= FEW:
-            self.fast = _checking(self._specs, executable.run, self._is_scalar)  # type: ignore[union-attr]
+            layouts = [plan.layouts[k] if plan.layouts else None for k in self._free]
+            self.fast = _checking(self._specs, layouts, executable.run, self._is_scalar)  # type: ignore[union-attr]
 
     @property
     def program(self) -> Program:
@@ -178,10 +181,14 @@ class Expression:
 
 
 def _checking(
-    specs: Sequence[tuple[Shape, np.dtype[Any]]], run: Callable[..., Any], is_scalar: bool
+    specs: Sequence[tuple[Shape, np.dtype[Any]]],
+    layouts: Sequence[Axes | None],
+    run: Callable[..., Any],
+    is_scalar: bool,
 ) -> Callable[..., Any]:
-    """`run` for plain arrays of exactly these shapes and dtypes; None for any others, told quickly: one
-    generated expression takes half the time of a loop over the operands."""
+    """`run` for plain arrays of exactly these shapes and dtypes, large ones in the order in memory that
+    was planned for; None for any others, told quickly: one generated expression takes half the time of a
+    loop over the operands."""
     names = [f"x{k}" for k in range(len(specs))]
     scope: dict[str, Any] = {"ndarray": np.ndarray, "run": run}
     tests = ["not more"]
@@ -190,6 +197,9 @@ def _checking(
         shared = np.dtype(dtype.char) if dtype.char in "?bBhHiIlLqQefdgFDG" else dtype
         scope |= {f"shape{k}": shape, f"dtype{k}": shared if shared == dtype else dtype}
         tests.append(f"type(x{k}) is ndarray and x{k}.shape == shape{k} and x{k}.dtype is dtype{k}")
+        if math.prod(shape) * dtype.itemsize >= LARGE:
+            scope[f"strides{k}"] = _strides(shape, dtype.itemsize, layouts[k])
+            tests.append(f"x{k}.strides == strides{k}")
     lines = [
         f"def checked({', '.join(f'{name}=None' for name in names)}, *more):",
         f"    if {' and '.join(tests)}:",
@@ -199,6 +209,15 @@ def _checking(
     exec("\n".join(lines), scope)
     function: Callable[..., Any] = scope["checked"]
     return function
+
+
+def _strides(shape: Shape, itemsize: int, layout: Axes | None) -> Shape:
+    """In bytes, of an array without gaps whose axes lie in this order."""
+    strides, step = [0] * len(shape), itemsize
+    for axis in reversed(layout or range(len(shape))):
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
 
 
 def _restored(plan: Plan, constants: dict[int, Any]) -> Expression:
@@ -241,7 +260,7 @@ def deliver(
         if result.ndim == 0:
             return result[()]
         if plan.order != "K" and not executable.is_view:  # a view keeps its order, as NumPy's does
-            result = np.asarray(result, order=_order(plan.order, operands))  # type: ignore[call-overload]
+            result = _in_order(executable.backend, result, _order(plan.order, operands))
         # a program without instructions returns its operand: give a new view, as NumPy does
         return result.view() if any(result is x for x in operands) else result
     shape = tuple(plan.network.extents[label] for label in plan.network.output_axes)
@@ -266,6 +285,15 @@ def _order(order: str, operands: Sequence[Any]) -> str:
         fortran = all(x.flags.f_contiguous and not x.flags.c_contiguous for x in operands)
         return "F" if fortran else "C"
     return "C" if order == "K" else order
+
+
+def _in_order(backend: Backend, x: Any, order: str) -> Any:
+    """x itself, or a copy, in row-major or column-major order."""
+    if x.flags.f_contiguous if order == "F" else x.flags.c_contiguous:
+        return x
+    axes = tuple(range(x.ndim))
+    layout = axes[::-1] if order == "F" else None
+    return backend.assign(backend.empty(ArraySpec(x.dtype, x.shape, layout)), x)
 
 
 def check_out(out: Any, shape: tuple[int, ...]) -> None:

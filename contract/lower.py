@@ -34,6 +34,7 @@ def lower(
     dtype: np.dtype[np.generic],
     conj: frozenset[int] = frozenset(),
     sliced: Axes = (),
+    layouts: Sequence[Axes | None] = (),
 ) -> Program:
     """The program that contracts `network` along `tree` with operands of `dtypes` to `dtype`.
 
@@ -42,7 +43,10 @@ def lower(
     """
     build = Builder()
     inputs = [
-        build.input(given, shape) for given, shape in zip(dtypes, network.shapes, strict=True)
+        build.input(given, shape, layout)
+        for given, shape, layout in zip(
+            dtypes, network.shapes, layouts or [None] * len(dtypes), strict=True
+        )
     ]
     view, whole = is_view(network), network
     if sliced:

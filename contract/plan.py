@@ -14,9 +14,10 @@ import numpy as np
 from .._base.errors import FileFormatError
 from .._base.numbers import format_bytes, format_count
 from ..backend.cpu import cpu
-from ..backend.spec import ArraySpec, dtype_from_name, dtype_name
+from ..backend.spec import ArraySpec, Axes, Shape, dtype_from_name, dtype_name
 from ..program.ir import Program
 from ..program.passes import optimise
+from ..program.passes.layout_assignment import result_order
 from ..program.schedule import schedule
 from ..program.serial import read_document
 from ..program.sliced import Assembly, sliced_bytes
@@ -28,7 +29,7 @@ from .network import Network
 from .tree import ContractionTree, Path
 
 FORMAT = "einloom.plan"
-VERSION = 2  # 1 had no sliced labels
+VERSION = 3  # 1 had no sliced labels, 2 no layouts
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Plan:
         constants: operands that keep their values from call to call.
         sliced: labels, by their numbers in the network, at whose values the contraction is cut into
             slices, which run one after the other.
+        layouts: for each operand the order of its axes in memory, the slowest first, or None for
+            row-major; empty if all are. Operands that lie otherwise work too, by copies.
     """
 
     network: Network
@@ -63,6 +66,7 @@ class Plan:
     order: str = "K"
     constants: frozenset[int] = frozenset()
     sliced: tuple[int, ...] = ()
+    layouts: tuple[Axes | None, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -104,12 +108,16 @@ class Plan:
     @cached_property
     def program(self) -> Program:
         """The program of this plan, or of one slice of it, after all passes."""
-        return optimise(self.lowered)
+        # slices are written into parts of the result, which is row-major where nobody asked
+        order = "C" if self.sliced and self.order != "F" else self.order
+        return optimise(self.lowered, order)
 
     @property
     def lowered(self) -> Program:
         """The program as lowered, before any pass."""
-        return lower(self.network, self.tree, self.dtypes, self.dtype, self.conj, self.sliced)
+        return lower(
+            self.network, self.tree, self.dtypes, self.dtype, self.conj, self.sliced, self.layouts
+        )
 
     @property
     def assembly(self) -> Assembly:
@@ -127,8 +135,13 @@ class Plan:
         if self.sliced:
             return sliced_bytes(self.program, self.assembly, cpu()).peak_bytes
         peak = schedule(self.program, cpu()).peak_bytes
-        output = self.program.slots[self.program.outputs[0]].nbytes
-        return peak if self.order == "K" else peak + output  # the copy into the order asked for
+        if self.order == "K":
+            return peak
+        (output,) = self.program.outputs
+        axes = tuple(range(len(self.program.slots[output].shape)))
+        if result_order(self.program) == {"C": axes, "F": axes[::-1]}.get(self.order):
+            return peak
+        return peak + self.program.slots[output].nbytes  # the copy into the order asked for
 
     def to_json(self) -> str:
         """One JSON document; labels other than strings, integers and tuples of these become integers."""
@@ -157,6 +170,7 @@ class Plan:
                 "order": self.order,
                 "constants": sorted(self.constants),
                 "sliced": self.sliced,
+                "layouts": self.layouts,
             }
         )
 
@@ -245,7 +259,19 @@ def _from_document(data: dict[str, Any]) -> Plan:
         order=data["order"],
         constants=frozenset(_ints(data["constants"])),
         sliced=_sliced(data, network),
+        layouts=_layouts(data, shapes),
     )
+
+
+def _layouts(data: dict[str, Any], shapes: tuple[Shape, ...]) -> tuple[Axes | None, ...]:
+    given = data["layouts"] if data["version"] > 2 else ()
+    layouts = tuple(None if axes is None else _ints(axes) for axes in given)
+    if layouts and len(layouts) != len(shapes):
+        raise ValueError(f"layouts, got {given!r:.40}")
+    for axes, shape in zip(layouts, shapes, strict=False):
+        if axes is not None and sorted(axes) != list(range(len(shape))):
+            raise ValueError(f"layouts, got {given!r:.40}")
+    return layouts
 
 
 def _sliced(data: dict[str, Any], network: Network) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,12 @@ class Builder:
         self._instructions: list[Instruction] = []
         self._indices: list[StaticIndex] = []
 
-    def input(self, dtype: Any, shape: Sequence[int | str | DimExpr]) -> int:
+    def input(
+        self, dtype: Any, shape: Sequence[int | str | DimExpr], layout: Axes | None = None
+    ) -> int:
         """A new input slot; a size is an integer, a name for one known later, or an expression.
+
+        `layout` is the order in memory that is planned for; arrays in another order work as well.
 
         >>> from einloom.backend.dims import dim
         >>> build = Builder()
@@ -50,6 +55,7 @@ class Builder:
         """
         sizes: Any = tuple(dim(n) if isinstance(n, str) else n for n in shape)
         slot = self._new(ArraySpec(np.dtype(dtype), sizes))
+        self._slots[slot] = replace(self._slots[slot], layout=layout)
         self._inputs.append(slot)
         return slot
 

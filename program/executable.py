@@ -22,7 +22,7 @@ import numpy as np
 
 from .._base.errors import ProgramError
 from ..backend.protocol import Backend, Kernel
-from ..backend.spec import ArraySpec
+from ..backend.spec import ArraySpec, Axes
 from .extension import bind_extension
 from .fused import Fused
 from .ir import Program
@@ -56,7 +56,7 @@ class Executable:
         self.program, self.backend = verify(program), backend
         self.schedule: Schedule = schedule(program, backend, fused=fuse)
         self.steps = tuple(self._bind())
-        self.direct = _writes_output_last(self.schedule.program)
+        self._tail = _tail(self.schedule.program)
         self._arenas: list[tuple[Any, ...]] = []  # idle ones
         if len(self.steps) < TABLE_FROM:
             self._kept = self._in_arena()
@@ -80,9 +80,11 @@ class Executable:
             self._check_indices(indices)
         if out is None:
             return self.run(*arrays, *indices)
-        if self.direct:
-            return self.run(*arrays, *indices, out=out)
-        return self.backend.assign(out, self.run(*arrays, *indices))
+        if self._tail is None or out.dtype != self.program.slots[self.program.outputs[0]].dtype:
+            return self.backend.assign(out, self.run(*arrays, *indices))
+        # the kernel takes `out` with its axes as its own result has them
+        self.run(*arrays, *indices, out=out.transpose(self._tail[1]))
+        return out
 
     def interpret(
         self, *arrays: Any, indices: tuple[int, ...] = (), seconds: list[float] | None = None
@@ -126,7 +128,7 @@ class Executable:
         count = len(self.program.inputs)
         values: dict[int, Any] = dict(zip(self.program.inputs, arrays[:count], strict=True))
         numbers = arrays[count:]
-        last = len(self.steps) - 1
+        last = -1 if self._tail is None else self._tail[0]
         for index, (kernel, inputs, outputs, dies, indices) in enumerate(self.steps):
             start = time.perf_counter() if seconds is not None else 0.0
             operands = [values[slot] for slot in inputs]
@@ -205,7 +207,7 @@ class Executable:
             )
             if is_placed:
                 operands = f"{operands}, out={targets}" if operands else f"out={targets}"
-            elif self.direct and index == len(self.steps) - 1:
+            elif self._tail is not None and index == self._tail[0]:
                 operands = f"{operands}, out=out" if operands else "out=out"
             shapes = ", ".join(str(program.slots[slot]) for slot in ins.outputs)
             call = f"k{index}({operands})"
@@ -236,15 +238,23 @@ class Executable:
         return "\n".join(lines) + "\n"
 
 
-def _writes_output_last(program: Program) -> bool:
-    """Whether the last instruction is a kernel that makes the only output, so that it can take `out`."""
-    if len(program.outputs) != 1 or not program.instructions:
-        return False
-    ins = program.instructions[-1]
-    return (
-        not ins.may_view
-        and len(ins.outputs) == 1
-        and ins.family is None
-        and ins.op != "constant"
-        and ins.outputs == program.outputs
-    )
+def _tail(program: Program) -> tuple[int, Axes] | None:
+    """The kernel that makes the only output, which it can be given as `out`, and that output's axes in the
+    order of its result: what comes after it are transposes of it."""
+    if len(program.outputs) != 1:
+        return None
+    (slot,) = program.outputs
+    axes: Axes = tuple(range(len(program.slots[slot].shape)))
+    for index in reversed(range(len(program.instructions))):
+        ins = program.instructions[index]
+        if ins.outputs != (slot,):
+            return None
+        if ins.op == "transpose":
+            # axis k of the transposed is axis perm[k] of what it shows
+            at = {axis: k for k, axis in enumerate(ins.attrs["perm"])}
+            axes = tuple(axes[at[axis]] for axis in range(len(axes)))
+            (slot,) = ins.inputs
+            continue
+        is_kernel = not ins.may_view and ins.family is None and ins.op != "constant"
+        return (index, axes) if is_kernel else None
+    return None

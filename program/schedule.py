@@ -80,7 +80,12 @@ def _scratch_bytes(program: Program, ins: Instruction, backend: Backend) -> int:
     if ins.family is not None:
         return 0
     attrs = ins.at((0,) * len(program.indices))
-    operands, results = program.placed(ins.inputs), program.placed(ins.outputs)
+    # what users give may lie anyhow, whatever was planned for
+    given = set(program.inputs).intersection(ins.inputs)
+    operands = tuple(
+        (program.specs if slot in given else program.placed)((slot,))[0] for slot in ins.inputs
+    )
+    results = program.placed(ins.outputs)
     return backend.scratch_bytes(ins.op, attrs, operands, results)
 
 

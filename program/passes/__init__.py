@@ -80,7 +80,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(
         "layout_assignment",
         "an array is the same in whatever order its axes lie in memory",
-        "a slot has a layout only if one dot_general makes it and one other alone reads it",
+        "a slot has a layout only if a dot_general makes it, and one other reads or an output shows it",
         layout_assignment,
     ),
 )
@@ -103,16 +103,17 @@ CANONICAL_PRODUCTS: tuple[Pass, ...] = (
 """On demand, for a backend without other products of matrices; `PIPELINE` then tidies up."""
 
 
-def optimise(program: Program) -> Program:
-    """`program` after every pass of the pipeline."""
-    for one in PIPELINE:
-        program = one.run(program)
-    return program
+def optimise(program: Program, order: str = "K") -> Program:
+    """`program` after every pass of the pipeline, its results in row-major ("C") or column-major ("F") order
+    if that is asked for."""
+    *_, (_, after) = stages(program, order)
+    return after
 
 
-def stages(program: Program) -> Iterator[tuple[str, Program]]:
+def stages(program: Program, order: str = "K") -> Iterator[tuple[str, Program]]:
     """The program as lowered and after each pass, by name."""
     yield "lowered", program
-    for one in PIPELINE:
+    for one in PIPELINE[:-1]:
         program = one.run(program)
         yield one.name, program
+    yield PIPELINE[-1].name, layout_assignment(program, order)

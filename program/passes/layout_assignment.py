@@ -6,10 +6,13 @@ taken by size, the largest first; each is given, of the orders in which the axes
 for its maker and its reader are neighbours, the one that costs least with what is decided already around
 it, and is looked at again when all have been decided. What nobody has decided yet counts as free.
 
+A result that is asked for in row-major or column-major order is written in that order; one that is only
+shown as a transpose, where nobody asked, in the order that is cheapest, row-major if that costs little more.
+
 Costs are those of backend.matrices: seconds of the products that the orders allow, and of the copies.
 
 Precondition: a verified program. Postcondition: the same instructions; a slot has a layout only if
-dot_general makes it and one other dot_general alone reads it.
+dot_general makes it, and one other dot_general alone reads it, or an output alone shows it.
 """
 
 from __future__ import annotations
@@ -30,15 +33,16 @@ from ...backend.matrices import (
     is_tall,
     plan_products,
 )
-from ...backend.spec import Axes
+from ...backend.spec import LARGE, Axes
 from ..ir import Instruction, Program
 from .rewrite import use_counts
 
-LEAST = 256 << 10  # bytes below which a copy stays in cache and costs less than to think about it
+LEAST = LARGE  # bytes below which a copy stays in cache and costs less than to think about it
 MOST_SLOTS = 128  # the largest ones of a program
 SWEEPS = 3
 ADDRESSABLE = 1 << 63  # bytes
 GROUPS = 5  # of axes, all orders of which are tried
+GAIN = 0.9  # of the time with a row-major result: what another order must not exceed
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +66,80 @@ class _Step:
         return None if axes is None else tuple(labels[axis] for axis in axes)
 
 
-def layout_assignment(program: Program) -> Program:
-    between = _between_products(program)
-    if not between:
+def layout_assignment(program: Program, order: str = "K") -> Program:
+    """`program` with layouts; with `order` "C" or "F", results in row-major or column-major order."""
+    between, results = _between_products(program), _results(program, order)
+    if not between and not results:
         return program
+    rows = {slot: tuple(range(len(program.slots[slot].shape))) for slot in results}
     found: dict[int, Axes | None] = dict.fromkeys(between)
     found |= _long_rows(program, between)
-    found |= _searched(program, between, found)
+    asked = order in ("C", "F")
+    if asked:
+        found |= {slot: None if axes == rows[slot] else axes for slot, axes in results.items()}
+    found |= _searched(program, between, found, {} if asked else results)
     slots = list(program.slots)
     for slot, layout in found.items():
         slots[slot] = replace(slots[slot], layout=layout)
     return replace(program, slots=tuple(slots))
 
 
-def _between_products(program: Program) -> set[int]:
-    """Slots that one product of BLAS makes and another alone reads."""
-    made = {ins.outputs[0] for ins in program.instructions if _is_product(ins)}
-    read = {slot for ins in program.instructions if _is_product(ins) for slot in ins.inputs}
-    uses: Counter[int] = use_counts(program)
+def result_order(program: Program) -> Axes | None:
+    """The axes of the only output as they lie in memory, the slowest first; None where that is unknown."""
+    (output,) = program.outputs
+    slot, perm = _shown(program, output)
+    makers = [ins for ins in program.instructions if slot in ins.outputs]
+    if not makers or makers[0].may_view:
+        return None
+    layout = program.slots[slot].layout or range(len(perm))
+    place = {axis: k for k, axis in enumerate(perm)}
+    return tuple(place[axis] for axis in layout)
+
+
+def _shown(program: Program, output: int) -> tuple[int, Axes]:
+    """The slot of which `output` is a transpose, and which of its axes are those of the output."""
+    maker = {slot: ins for ins in program.instructions for slot in ins.outputs}
+    slot, perm = output, tuple(range(len(program.slots[output].shape)))
+    while slot in maker and maker[slot].op == "transpose":
+        step = maker[slot].attrs["perm"]
+        perm = tuple(step[axis] for axis in perm)
+        slot = maker[slot].inputs[0]
+    return slot, perm
+
+
+def _results(program: Program, order: str) -> dict[int, Axes]:
+    """Slots of products that an output alone shows, and their axes in the order in which the output is
+    row-major, column-major for order "F"; what is no transpose is left as it is unless that is asked for."""
+    uses, made = use_counts(program), _made_by_products(program)
+    found: dict[int, Axes] = {}
+    for output in program.outputs:
+        slot, perm = _shown(program, output)
+        if slot in made and uses[slot] == 1 and uses[output] == 1:
+            if order == "F":
+                perm = perm[::-1]
+            if order in ("C", "F") or slot != output:
+                found[slot] = perm
+    return found
+
+
+def _made_by_products(program: Program) -> set[int]:
+    """Slots of dtypes whose products BLAS computes, of a size that is known and can be addressed."""
     return {
         slot
-        for slot in made & read
-        if uses[slot] == 1
-        and program.slots[slot].dtype.char in RATES
+        for ins in program.instructions
+        if _is_product(ins)
+        for slot in ins.outputs
+        if program.slots[slot].dtype.char in RATES
         and not program.slots[slot].bounds
         and program.slots[slot].nbytes < ADDRESSABLE
     }
+
+
+def _between_products(program: Program) -> set[int]:
+    """Slots that one product of BLAS makes and another alone reads."""
+    read = {slot for ins in program.instructions if _is_product(ins) for slot in ins.inputs}
+    uses: Counter[int] = use_counts(program)
+    return {slot for slot in _made_by_products(program) & read if uses[slot] == 1}
 
 
 def _long_rows(program: Program, between: set[int]) -> dict[int, Axes]:
@@ -103,10 +155,14 @@ def _long_rows(program: Program, between: set[int]) -> dict[int, Axes]:
 
 
 def _searched(
-    program: Program, between: set[int], found: dict[int, Axes | None]
+    program: Program,
+    between: set[int],
+    found: dict[int, Axes | None],
+    results: dict[int, Axes],
 ) -> dict[int, Axes | None]:
-    """The layouts of the largest slots; those of others are as found, or as they were."""
-    large = [slot for slot in between if program.slots[slot].nbytes >= LEAST]
+    """The layouts of the largest slots, results that may lie anyhow among them; those of others are as
+    found, or as they were."""
+    large = [slot for slot in (*between, *results) if program.slots[slot].nbytes >= LEAST]
     by_size = sorted(large, key=lambda slot: (-program.slots[slot].nbytes, slot))[:MOST_SLOTS]
     free = set(by_size)
     if not free:
@@ -126,7 +182,10 @@ def _searched(
     for _ in range(SWEEPS):
         before = dict(orders)
         for slot in by_size:
-            orders[slot] = _best_order(slot, maker[slot], reader[slot], orders)
+            if slot in results:
+                orders[slot] = _best_result(slot, maker[slot], orders, results[slot])
+            else:
+                orders[slot] = _best_order(slot, maker[slot], reader[slot], orders)
         if orders == before:
             break
     plain, chosen = (sum(step.seconds(each) for step in steps) for each in (rows, orders))
@@ -159,6 +218,22 @@ def _best_order(slot: int, maker: _Step, reader: _Step, orders: dict[int, Axes])
         seconds = maker.seconds(tried) + reader.seconds(tried)
         if seconds < least * (1 - 1e-9):
             best, least = order, seconds
+    return best
+
+
+def _best_result(slot: int, maker: _Step, orders: dict[int, Axes], plain: Axes) -> Axes:
+    """An order for what nobody reads but the caller: `plain`, or what costs clearly less."""
+    made, tried = maker.contraction, dict(orders)
+    best, least = plain, math.inf
+    for axes in (plain, _seen(maker, orders)):
+        groups = _grouped(
+            axes, [0 if x in made.batch else 1 if x in made.rows else 2 for x in axes]
+        )
+        for order in (axes, *(_joined(*some) for some in permutations(groups))):
+            tried[slot] = order
+            seconds = maker.seconds(tried)
+            if seconds < least * GAIN:
+                best, least = order, seconds
     return best
 
 
@@ -197,17 +272,23 @@ def _hints(
     slot: int, side: int, maker: _Step, reader: _Step, orders: dict[int, Axes]
 ) -> Iterator[Axes]:
     """All axes of `slot`: as its maker's operands have them, then as what its reader meets has them."""
-    n = len(maker.labels[2])
-    seen: dict[int, None] = {}
-    for k in (0, 1):
-        seen |= dict.fromkeys(x for x in maker.order(k, orders) or maker.labels[k] if x < n)
-    yield tuple(seen)
+    seen = _seen(maker, orders)
+    yield seen
     axis_of = {label: axis for axis, label in enumerate(reader.labels[side])}
     met: dict[int, None] = {}
     for k in (1 - side, 2):
         met |= dict.fromkeys(axis_of[x] for x in reader.order(k, orders) or () if x in axis_of)
     if met:
-        yield tuple(met | seen)
+        yield tuple(met | dict.fromkeys(seen))
+
+
+def _seen(maker: _Step, orders: dict[int, Axes]) -> Axes:
+    """The axes of what is made, as the operands have them."""
+    n = len(maker.labels[2])
+    seen: dict[int, None] = {}
+    for k in (0, 1):
+        seen |= dict.fromkeys(x for x in maker.order(k, orders) or maker.labels[k] if x < n)
+    return tuple(seen)
 
 
 def _grouped(axes: Sequence[int], roles: Sequence[object]) -> list[Axes]:

@@ -81,14 +81,15 @@ def test_out_is_filled_and_returned(
     """Directly by the last kernel where that makes the result, else by a copy."""
     a, b = rng.random((2, 2, 3))
     for executable in forms(gram(), monkeypatch):
-        assert executable.direct
+        assert executable._tail is not None
         out = np.full((4,), np.nan)[::2]
         assert executable(a, b, out=out) is out
         np.testing.assert_array_equal(out, executable(a, b))
 
 
 INDIRECT: dict[str, Any] = {
-    "a view last": lambda b, x: (b("transpose", b("copy", x), perm=(1, 0)),),
+    "a view last": lambda b, x: (b("reshape", b("copy", x), shape=(3, 2)),),
+    "a transposed input": lambda b, x: (b("transpose", x, perm=(1, 0)),),
     "a constant last": lambda b, x: (b("constant", value=3, dtype="float64"),),
     "the result made earlier": lambda b, x: (b("copy", x), b("conj", x))[:1],
     "an input": lambda b, x: (x,),
@@ -104,11 +105,31 @@ def test_out_by_a_copy(
     x = rng.random((2, 3))
     (want,) = by_laws(program, [x])
     for executable in forms(program, monkeypatch):
-        assert not executable.direct
+        assert executable._tail is None
         out = np.full_like(want, np.nan)
         assert executable(x, out=out) is out
         np.testing.assert_array_equal(out, want)
         assert not np.shares_memory(out, x)
+
+
+@pytest.mark.parametrize("perms", [[(1, 2, 0)], [(2, 0, 1), (1, 0, 2)]])
+def test_out_is_filled_through_transposes(
+    perms: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """The kernel writes into `out` with its axes in the kernel's order."""
+    build = Builder()
+    x = build("copy", build.input("f8", (2, 3, 4)))
+    for perm in perms:
+        x = build("transpose", x, perm=perm)
+    program = build.finish(x)
+    array = rng.random((2, 3, 4))
+    (want,) = by_laws(program, [array])
+    for executable in forms(program, monkeypatch):
+        assert executable._tail is not None
+        out = np.full_like(want, np.nan, order="C")
+        assert executable(array, out=out) is out
+        np.testing.assert_array_equal(out, want)
+        np.testing.assert_array_equal(executable(array), want)
 
 
 def test_out_of_another_dtype(monkeypatch: pytest.MonkeyPatch) -> None:

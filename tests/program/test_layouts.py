@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from itertools import permutations
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.suites.layouts import canonical_bytes, copied_bytes, row_major
-from tests.program.programs import any_layouts
+from tests.program.programs import any_layouts, layout_assignment
 from tests.program.rewrites.common import dot
 from tests.program.rewrites.layout_assignment import chain
 
@@ -26,6 +27,7 @@ from einloom.program.builder import Builder
 from einloom.program.executable import Executable
 from einloom.program.ir import Program
 from einloom.program.passes import optimise
+from einloom.program.passes.layout_assignment import result_order
 
 INSTANCES = Path(__file__).parents[2] / "benchmarks" / "instances"
 
@@ -241,3 +243,130 @@ def test_parts_cover_all_loops_once() -> None:
             for part in matrices._parts(loops, axes, start, stop):
                 counts[part] += 1
         assert (counts == 1).all()
+
+
+# ---- results -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_result_is_written_in_the_order_asked_for(order: str) -> None:
+    """The transpose at the end is a view of a product that lies so: no copy, no bytes for one."""
+    a = np.random.default_rng(0).integers(-4, 5, (40, 30, 50)).astype("f8")
+    b = np.random.default_rng(1).integers(-4, 5, (50, 20)).astype("f8")
+    expression = einloom.compile("ijk,kl->jli", a, b, order=order)
+    assert [ins.op for ins in expression.program.instructions] == ["dot_general", "transpose"]
+    assert result_order(expression.program) == ((0, 1, 2) if order == "C" else (2, 1, 0))
+    got = expression(a, b)
+    assert got.flags.c_contiguous if order == "C" else got.flags.f_contiguous
+    assert got.base is not None
+    np.testing.assert_array_equal(got, np.einsum("ijk,kl->jli", a, b))
+
+
+def test_orders_of_results_at_random() -> None:
+    """Any contraction in C, F, A and K order, with `out` in any order: the same numbers."""
+    draw = random.Random(0)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        labels = "abcde"[: draw.randint(2, 5)]
+        x, y, out = (draw.sample(labels, draw.randint(1, len(labels))) for _ in range(3))
+        out = [label for label in out if label in x + y]
+        sizes = {label: draw.choice((2, 3, 4)) for label in labels}
+        a, b = (rng.integers(-4, 5, [sizes[t] for t in term]).astype("f8") for term in (x, y))
+        equation = f"{''.join(x)},{''.join(y)}->{''.join(out)}"
+        want = np.einsum(equation, a, b)
+        for order in "CFAK":
+            got = np.asarray(einloom.einsum(equation, a, b, order=order))
+            np.testing.assert_array_equal(got, want)
+            assert order != "C" or got.flags.c_contiguous
+            assert order != "F" or got.flags.f_contiguous
+        for order in "CF":
+            into = np.full(want.shape, np.nan, order=order)
+            if into.ndim:
+                assert einloom.einsum(equation, a, b, out=into) is into
+                np.testing.assert_array_equal(into, want)
+
+
+def test_a_result_that_nobody_asked_to_be_in_order_lies_as_is_cheapest() -> None:
+    """Row-major if that costs little more; a result that is no transpose stays row-major."""
+    build = Builder()
+    x, y = build.input("f8", (300, 24, 300)), build.input("f8", (24, 20))
+    product = dot(build, x, y, ((1,), (0,)))
+    after = optimise(build.finish(build.transpose(product, (2, 0, 1))))
+    assert result_order(after) is not None
+    build = Builder()
+    x, y = build.input("f8", (300, 24, 300)), build.input("f8", (24, 20))
+    after = optimise(build.finish(dot(build, x, y, ((1,), (0,)))))
+    assert result_order(after) == (0, 1, 2)
+
+
+# ---- operands ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def every_layout_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of any size are looked at, and intermediates of any size are given layouts."""
+    for module in ("backend.spec", "contract.einsum", "contract.expression"):
+        monkeypatch.setattr(f"einloom.{module}.LARGE", 0)
+    monkeypatch.setattr(layout_assignment, "LEAST", 0)
+    einloom.clear_caches()
+
+
+@pytest.mark.usefixtures("every_layout_counts")
+def test_operands_in_any_order() -> None:
+    """The plan is for their order; called again with others, expressions give the same."""
+    draw = random.Random(1)
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        count = draw.randint(1, 4)
+        labels = "abcdef"[: draw.randint(2, 6)]
+        sizes = {label: draw.choice((1, 2, 3, 4)) for label in labels}
+        terms = [draw.sample(labels, draw.randint(1, min(4, len(labels)))) for _ in range(count)]
+        out = [x for x in draw.sample(labels, len(labels)) if any(x in t for t in terms)]
+        out = out[: draw.randint(0, len(out))]
+        arrays = [rng.integers(-3, 4, [sizes[x] for x in t]).astype("f8") for t in terms]
+        equation = ",".join(map("".join, terms)) + "->" + "".join(out)
+        want = np.einsum(equation, *arrays)
+        given = [laid_out(x, tuple(draw.sample(range(x.ndim), x.ndim))) for x in arrays]
+        order = draw.choice("CFAK")
+        expression = einloom.compile(equation, *given, order=order)
+        for _ in range(2):  # the second call is by the generated function
+            np.testing.assert_array_equal(expression(*given), want)
+            np.testing.assert_array_equal(expression(*arrays), want)
+            np.testing.assert_array_equal(einloom.einsum(equation, *given, order=order), want)
+            np.testing.assert_array_equal(einloom.einsum(equation, *arrays), want)
+        plan = einloom.plan(equation, *given, order=order)
+        again = einloom.Plan.from_json(plan.to_json())
+        assert again == plan
+        assert again.peak_bytes == plan.peak_bytes
+
+
+def test_the_plan_is_for_the_order_of_large_operands() -> None:
+    """Column-major operands are as good as row-major ones: nothing is copied."""
+    rng = np.random.default_rng(2)
+    a = np.asfortranarray(rng.standard_normal((60, 30, 40, 8)))
+    b = np.asfortranarray(rng.standard_normal((40, 30, 70)))
+    plan = einloom.plan("ijka,kjl->ila", a, b)
+    assert plan.layouts == ((3, 2, 1, 0), (2, 1, 0))
+    assert einloom.plan("ijka,kjl->ila", a.shape, b.shape).layouts == ()
+    small = np.asfortranarray(rng.standard_normal((3, 4)))
+    assert einloom.plan("ij,jk->ik", small, small.T).layouts == ()
+    x = rng.standard_normal((200, 300))
+    with copied_bytes() as counted:
+        got = einloom.einsum("ijka,il->jkal", a, np.asfortranarray(x[:60]), order="F")
+    assert counted == []
+    np.testing.assert_allclose(got, np.einsum("ijka,il->jkal", a, x[:60], optimize=True))
+
+
+def test_a_layout_that_is_none_is_refused() -> None:
+    text = einloom.plan("ij,jk->ik", np.zeros((300, 300), order="F"), (300, 300)).to_json()
+    assert '"layouts": [[1, 0], null]' in text
+    for broken in ("[[1, 1], null]", "[[1, 0]]", "[[0, 1, 2], null]", '[["a", 0], null]'):
+        with pytest.raises(einloom.FileFormatError, match=r"layouts|integers"):
+            einloom.Plan.from_json(text.replace("[[1, 0], null]", broken))
+
+
+def test_a_stored_plan_of_version_2_has_none() -> None:
+    plan = einloom.plan("ij,jk->ik", (300, 300), (300, 300))
+    data = json.loads(plan.to_json())
+    del data["layouts"]
+    assert einloom.Plan.from_json(json.dumps(data | {"version": 2})) == plan
