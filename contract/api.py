@@ -33,7 +33,7 @@ from .arguments import (
     split_call,
 )
 from .expression import Expression
-from .groups import plan_groups
+from .groups import joined, plan_groups
 from .lower import is_view
 from .network import Network
 from .notation import Equation, Group, resolve
@@ -42,6 +42,8 @@ from .planners import Candidate, Planner, Problem, as_planner, random_greedy
 from .slicing import slice_to
 
 OBJECTIVES = ("time", "flops", "size")
+KEPT, MORE = 1 << 20, 4
+"""Elements, and times the largest intermediate, that products of constants may have to be kept."""
 MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
 
 
@@ -264,6 +266,11 @@ def search(
 
     start = time.perf_counter()
     result = planned(planner, problem)
+    if choice in ("auto", None) and not groups and (known := joined(network, constants)):
+        apart = _plan_of(plan_groups(network, known, planner, problem), objective)
+        room = max(KEPT, MORE * result.largest_intermediate)
+        if apart.cost < result.cost and apart.largest_intermediate <= room:
+            result = apart
     log.debug(
         "%s: %d operands planned by %s in %s",
         call,

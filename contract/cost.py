@@ -70,18 +70,28 @@ def step_flops(cost: int, operands: int, sums: bool) -> int:
     return cost * (max(1, operands - 1) + sums)
 
 
-def total_cost(network: Network, tree: ContractionTree, sliced: Sequence[int] = ()) -> Cost:
+def total_cost(
+    network: Network,
+    tree: ContractionTree,
+    sliced: Sequence[int] = (),
+    constants: frozenset[int] = frozenset(),
+) -> Cost:
     """The cost of contracting `network` along `tree`, all slices together.
 
-    A step whose operands carry no sliced label, nor come from one that does, is done once. Adding up
-    the slices of a label that is summed counts as one operation for each element.
+    A step whose operands carry no sliced label, nor come from one that does, is done once, and not at all
+    by a call if they come from constants alone. Adding up the slices of a label that is summed counts as
+    one operation for each element.
     """
     n_slices = math.prod(network.extents[label] for label in sliced)
     inner = network.slice(sliced) if sliced else network
     depends = [not labels.isdisjoint(sliced) for labels in network.carried]
+    known = [operand in constants for operand in range(tree.n)]
     cost = flops = largest = 0
     for path_step, step in zip(tree.ssa_path, walk(inner, tree), strict=True):
         depends.append(any(depends[tensor] for tensor in path_step))
+        known.append(all(known[tensor] for tensor in path_step))
+        if known[-1] and not depends[-1]:
+            continue
         times = n_slices if depends[-1] else 1
         size = size_of(step.union, inner.extents)
         cost += times * size

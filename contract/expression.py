@@ -17,6 +17,7 @@ from ..backend.protocol import Backend
 from ..backend.spec import LARGE, ArraySpec, Axes, Shape
 from ..program.executable import Executable
 from ..program.ir import Program
+from ..program.parts import split_constants
 from ..program.sliced import SlicedExecutable
 from .plan import Plan
 
@@ -30,8 +31,9 @@ class Expression:
     """Contracts arrays of fixed shapes and dtypes along a plan.
 
     `expr(*arrays, out=None, alpha=1, beta=0)` computes alpha * contraction + beta * out.
-    Operands that were given as constants are left out of the call. `plan`, `program`, `source` and
-    `peak_bytes` show what runs; `explain` predicts, and with arrays measures, each instruction.
+    Operands that were given as constants are left out of the call: what depends on them alone is computed
+    when it is compiled. `plan`, `program`, `source` and `peak_bytes` show what runs; `explain` predicts, and
+    with arrays measures, each instruction.
     Safe from several threads. Pickles; the program is compiled again on loading.
     """
 
@@ -40,24 +42,30 @@ class Expression:
         self.constants = dict(constants or {})
         self._free = [k for k in range(len(plan.dtypes)) if k not in self.constants]
         self._specs = tuple((plan.network.shapes[k], plan.dtypes[k]) for k in self._free)
+        program = plan.program
+        self._held: tuple[Any, ...] = ()  # what is left of the constants, taken after the operands
+        if self.constants:
+            before, program = split_constants(plan.program, frozenset(self.constants))
+            self._held = _computed(before, program, plan, self.constants)
         executable: Executable | SlicedExecutable
         if plan.sliced:
-            executable = SlicedExecutable(plan.program, plan.assembly, cpu())
+            executable = SlicedExecutable(program, plan.assembly, cpu())
             self._certain = executable.bytes.certain_bytes
             plain = False
         else:
-            executable = Executable(plan.program, cpu())
+            executable = Executable(program, cpu())
             self._certain = executable.schedule.certain_bytes
             plain = plan.order == "K" or executable.is_view
         self._executable = executable
         small = self._certain < CHECK_FROM
-        self._plain = not self.constants and small and plain and bool(plan.program.instructions)
+        self._plain = small and plain and bool(program.instructions)
         self._is_scalar = not plan.network.output_axes
         # for callers with nothing but arrays: the result, or None if these are not what it is made for
         self.fast: Callable[..., Any] | None = None
-        if self._plain and len(self._specs) <= FEW:
+        if self._plain and 0 < len(self._specs) <= FEW:
             layouts = [plan.layouts[k] if plan.layouts else None for k in self._free]
-            self.fast = _checking(self._specs, layouts, executable.run, self._is_scalar)  # type: ignore[union-attr]
+            run = executable.run  # type: ignore[union-attr]
+            self.fast = _checking(self._specs, layouts, run, self._held, self._is_scalar)
 
     @property
     def program(self) -> Program:
@@ -97,9 +105,9 @@ class Expression:
     ) -> Any:
         """Run on checked numpy arrays; results of no axes are NumPy scalars, as np.einsum's are."""
         if self._plain and out is None and not _given(alpha, 1) and not _given(beta, 0):
-            result = self._executable.run(*operands)  # type: ignore[union-attr]
+            result = self._executable.run(*operands, *self._held)  # type: ignore[union-attr]
             return result[()] if self._is_scalar else result
-        operands = self._with_constants(operands)
+        operands = [*operands, *self._held]
         needed = self._certain
         if needed >= CHECK_FROM:
             held = sum(x.nbytes for x in operands)
@@ -115,7 +123,7 @@ class Expression:
         if arrays:
             operands = [as_ndarray(x, "explain", k) for k, x in enumerate(arrays)]
             self._check(operands)
-            self._executable.interpret(*self._with_constants(operands), seconds=seconds)
+            self._executable.interpret(*operands, *self._held, seconds=seconds)
         backend, lines = self._executable.backend, []
         for index, ins in enumerate(self.program.instructions):
             placed = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
@@ -133,13 +141,6 @@ class Expression:
             + (f", total {format_seconds(sum(seconds))}" if seconds else "")
         )
         return "\n".join(lines)
-
-    def _with_constants(self, operands: Sequence[Any]) -> Sequence[Any]:
-        """The operands of a call with the constants at their places."""
-        if not self.constants:
-            return operands
-        free, count = iter(operands), len(self.plan.dtypes)
-        return [self.constants[k] if k in self.constants else next(free) for k in range(count)]
 
     def _check_out_dtype(self, dtype: np.dtype[Any]) -> None:
         """Refuse an `out` that would lose what the result's dtype holds."""
@@ -180,15 +181,30 @@ class Expression:
         return f"<Expression of {len(self._free)} arrays, {len(self.program.instructions)} instructions>"
 
 
+def _computed(
+    before: Program, program: Program, plan: Plan, constants: Mapping[int, Any]
+) -> tuple[Any, ...]:
+    """What `program` takes behind its operands: constants, and what `before` makes of constants."""
+    values = {slot: constants[at] for at, slot in enumerate(plan.program.inputs) if at in constants}
+    if before.instructions:
+        made = Executable(before, cpu()).run(*(values[slot] for slot in before.inputs))
+        values |= zip(before.outputs, made if len(before.outputs) > 1 else (made,), strict=True)
+    held = tuple(values[slot] for slot in program.inputs[len(plan.dtypes) - len(constants) :])
+    for x in held:
+        x.flags.writeable = False
+    return held
+
+
 def _checking(
     specs: Sequence[tuple[Shape, np.dtype[Any]]],
     layouts: Sequence[Axes | None],
     run: Callable[..., Any],
+    held: Sequence[Any],
     is_scalar: bool,
 ) -> Callable[..., Any]:
-    """`run` for plain arrays of exactly these shapes and dtypes, large ones in the order in memory that
-    was planned for; None for any others, told quickly: one generated expression takes half the time of a
-    loop over the operands."""
+    """`run` for plain arrays of exactly these shapes and dtypes, with `held` behind them; large ones in the
+    order in memory that was planned for. None for any others, told quickly: one generated expression takes
+    half the time of a loop over the operands."""
     names = [f"x{k}" for k in range(len(specs))]
     scope: dict[str, Any] = {"ndarray": np.ndarray, "run": run}
     tests = ["not more"]
@@ -200,10 +216,12 @@ def _checking(
         if math.prod(shape) * dtype.itemsize >= LARGE:
             scope[f"strides{k}"] = _strides(shape, dtype.itemsize, layouts[k])
             tests.append(f"x{k}.strides == strides{k}")
+    scope |= {f"held{k}": x for k, x in enumerate(held)}
+    arguments = ", ".join([*names, *(f"held{k}" for k in range(len(held)))])
     lines = [
         f"def checked({', '.join(f'{name}=None' for name in names)}, *more):",
         f"    if {' and '.join(tests)}:",
-        f"        return run({', '.join(names)}){'[()]' if is_scalar else ''}",
+        f"        return run({arguments}){'[()]' if is_scalar else ''}",
         "    return None",
     ]
     exec("\n".join(lines), scope)

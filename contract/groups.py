@@ -42,6 +42,23 @@ def plan_groups(
     return Candidate(ContractionTree(n, tuple(steps)), f"parentheses, {kinds}")
 
 
+def joined(network: Network, operands: frozenset[int]) -> tuple[Group, ...]:
+    """These operands in groups of two or more that labels connect, if others are left."""
+    if not 1 < len(operands) < len(network.terms):
+        return ()
+    groups: list[tuple[set[int], Labels]] = []
+    for operand in sorted(operands):
+        members, labels = {operand}, network.carried[operand]
+        apart = []
+        for others, theirs in groups:
+            if labels.isdisjoint(theirs):
+                apart.append((others, theirs))
+            else:
+                members, labels = members | others, labels | theirs
+        groups = [*apart, (members, labels)]
+    return tuple(tuple(sorted(members)) for members, _ in groups if len(members) > 1)
+
+
 def _outermost(n: int, groups: tuple[Group, ...]) -> Group:
     inside = {member for group in groups for member in group}
     return tuple(m for m in (*range(n), *(~k for k in range(len(groups)))) if m not in inside)

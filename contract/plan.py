@@ -16,6 +16,7 @@ from .._base.numbers import format_bytes, format_count
 from ..backend.cpu import cpu
 from ..backend.spec import ArraySpec, Axes, Shape, dtype_from_name, dtype_name
 from ..program.ir import Program
+from ..program.parts import split_constants
 from ..program.passes import optimise
 from ..program.passes.layout_assignment import result_order
 from ..program.schedule import schedule
@@ -80,13 +81,14 @@ class Plan:
 
     @cached_property
     def totals(self) -> Cost:
-        return total_cost(self.network, self.tree, self.sliced)
+        return total_cost(self.network, self.tree, self.sliced, self.constants)
 
     @property
     def cost(self) -> int:
         """Scalar multiplications, over the steps the product of the sizes of all labels in the step.
 
-        All slices count; steps that are the same in every slice are done, and count, once.
+        All slices count; steps that are the same in every slice are done, and count, once, and steps
+        among constants, which are done before any call, not at all.
         """
         return self.totals.cost
 
@@ -131,10 +133,13 @@ class Plan:
 
     @cached_property
     def peak_bytes(self) -> int:
-        """Operands, intermediates, scratch and result at the worst moment, in bytes."""
+        """Operands, intermediates, scratch and result at the worst moment of a call, in bytes."""
+        program = self.program
+        if self.constants:
+            _, program = split_constants(program, self.constants)
         if self.sliced:
-            return sliced_bytes(self.program, self.assembly, cpu()).peak_bytes
-        peak = schedule(self.program, cpu()).peak_bytes
+            return sliced_bytes(program, self.assembly, cpu()).peak_bytes
+        peak = schedule(program, cpu()).peak_bytes
         if self.order == "K":
             return peak
         (output,) = self.program.outputs

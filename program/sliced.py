@@ -19,6 +19,7 @@ from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec
 from .executable import Executable
 from .ir import Program
+from .parts import split
 from .schedule import schedule
 
 
@@ -45,33 +46,6 @@ class Assembly:
             bool(self.summed(program))
             and program.slots[program.outputs[0]].dtype != self.spec.dtype
         )
-
-
-def split(program: Program) -> tuple[Program, Program]:
-    """(what depends on no static index, the rest); the outputs of the first are inputs of the second.
-
-    Slots keep their numbers. The second takes first the inputs of `program` that it reads.
-    """
-    depends: set[int] = set()
-    for ins in program.instructions:
-        if ins.indices or depends.intersection(ins.inputs):
-            depends.update(ins.outputs)
-    once = tuple(ins for ins in program.instructions if not depends.issuperset(ins.outputs))
-    each = tuple(ins for ins in program.instructions if depends.issuperset(ins.outputs))
-    made = {slot for ins in once for slot in ins.outputs}
-    read = dict.fromkeys([slot for ins in each for slot in ins.inputs] + [*program.outputs])
-    kept = tuple(slot for slot in read if slot in made)
-    needed = {slot for ins in once for slot in ins.inputs}
-    return (
-        Program(program.slots, once, tuple(x for x in program.inputs if x in needed), kept),
-        Program(
-            program.slots,
-            each,
-            (*(x for x in program.inputs if x in read), *kept),
-            program.outputs,
-            program.indices,
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import random
 import re
 import sys
 import threading
@@ -352,6 +353,62 @@ def test_constants(constants: Any, free: Any) -> None:
     assert len(expression.constants) == 3 - len(free)
     assert expression.plan.constants == frozenset(expression.constants)
     assert repr(expression).startswith(f"<Expression of {len(free)} arrays")
+
+
+def test_what_depends_on_constants_alone_is_computed_once() -> None:
+    """A call has one product, and the plan counts one; the path is chosen for that."""
+    n = 40
+    a, b, c, d = np.random.default_rng(0).random((4, n, n))
+    v = np.random.default_rng(1).random((n, 2))
+    expression = einloom.compile("ij,jk,kl,lm,mx->ix", a, b, c, d, v, constants=[0, 1, 2, 3])
+    assert [ins.op for ins in expression.program.instructions] == ["dot_general"]
+    assert expression.plan.cost == n * n * 2
+    assert expression.peak_bytes == expression.plan.peak_bytes
+    np.testing.assert_allclose(expression(v), a @ b @ c @ d @ v)
+    assert "dot_general" in expression.explain(v)
+    # one product of constants is dearer than two with a vector, but is not paid at a call
+    plain = einloom.plan("ij,jk,kl,lm,mx->ix", a, b, c, d, v)
+    assert plain.cost == 4 * n * n * 2
+
+
+def test_every_call_makes_a_result_of_its_own() -> None:
+    for constants in ({0: A, 1: B}, {0: A}):
+        free = [x for k, x in enumerate((A, B)) if k not in constants]
+        for equation in ("ij,jk->ik", "ij,jk->kji"):
+            expression = einloom.compile(equation, A, B, constants=constants)
+            first = expression(*free)
+            first[...] = np.nan
+            np.testing.assert_allclose(expression(*free), np.einsum(equation, A, B))
+
+
+def test_random_constants() -> None:
+    """Any operands may be constants, with out, alpha, beta, any order and slices."""
+    draw, rng = random.Random(0), np.random.default_rng(0)
+    for _ in range(200):
+        n = draw.randint(1, 5)
+        labels = "abcdef"
+        sizes = {x: draw.choice((1, 2, 3)) for x in labels}
+        terms = ["".join(draw.sample(labels, draw.randint(0, 3))) for _ in range(n)]
+        used = sorted(set("".join(terms)))
+        output = "".join(draw.sample(used, draw.randint(0, min(3, len(used)))))
+        arrays = [rng.integers(-3, 4, [sizes[x] for x in term]).astype("f8") for term in terms]
+        equation = f"{','.join(terms)}->{output}"
+        want = np.einsum(equation, *arrays)
+        constants = draw.sample(range(n), draw.randint(0, n))
+        plan = einloom.plan(equation, *arrays, constants=constants, order=draw.choice("KCFA"))
+        long = [x for x, size in enumerate(plan.network.extents) if size > 1]
+        if draw.random() < 0.5:
+            plan = replace(plan, sliced=tuple(sorted(draw.sample(long, min(2, len(long))))))
+        expression = einloom.compile(plan, constants={k: arrays[k] for k in constants})
+        free = [x for k, x in enumerate(arrays) if k not in constants]
+        for _ in range(2):
+            np.testing.assert_array_equal(expression(*free), want)
+        if want.ndim:
+            out = np.ones(want.shape)
+            expression(*free, out=out, alpha=2, beta=-1)
+            np.testing.assert_array_equal(out, 2 * want - 1)
+        again = pickle.loads(pickle.dumps(expression))
+        np.testing.assert_array_equal(again(*free), want)
 
 
 def test_constants_are_copied() -> None:

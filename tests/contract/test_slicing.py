@@ -21,9 +21,10 @@ from einloom.backend.cpu import cpu
 from einloom.contract.plan import Plan
 from einloom.contract.slicing import Model, slice_to
 from einloom.program.executable import Executable
+from einloom.program.parts import split
 from einloom.program.schedule import schedule
 from einloom.program.serial import program_from_json, program_to_json
-from einloom.program.sliced import SlicedExecutable, split
+from einloom.program.sliced import SlicedExecutable
 from einloom.program.verify import verify
 
 DTYPES = ["f8", "f4", "c16", "c8", "i8", "i2", "u1", "?", "f2", "g", "G", "O"]
