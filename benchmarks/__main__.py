@@ -31,7 +31,7 @@ def run(name: str, quick: bool) -> None:
     print(f"== {name}: {SUITES[name].__doc__}")
     facts = machine(quick)
     print(
-        f"{facts['threads']} threads: GEMM {facts['gemm_gflops']:.0f} GFLOP/s, copy "
+        f"{facts['threads']} threads: GEMM {facts['gemm_gflops']['float64']:.0f} GFLOP/s, copy "
         f"{facts['threaded_copy_gbytes']:.1f} GB/s ({facts['copy_gbytes']:.1f} on one thread)"
     )
     results = []

@@ -35,6 +35,7 @@ class CaseResult:
     moved: int | None = None  # bytes that must be read and written
     copy_seconds: float | None = None  # of a threaded copy that moves as many bytes
     paired: dict[str, float] = field(default_factory=dict)  # median of contender/ours in a round
+    roofline: float | None = None  # seconds below which no contender can come
 
     def best_peer(self) -> float | None:
         """Seconds of the fastest peer."""
@@ -57,6 +58,11 @@ class CaseResult:
         """Which part of the copy's bandwidth is reached by whom takes so many seconds."""
         return self.copy_seconds / seconds if self.copy_seconds and seconds else None
 
+    def over_roofline(self, who: str = OURS) -> float | None:
+        """How many times the seconds of the roofline a contender takes."""
+        seconds = self.seconds.get(who)
+        return seconds / self.roofline if seconds and self.roofline else None
+
     def gbytes(self) -> float | None:
         """GB/s of einloom."""
         ours = self.seconds.get(OURS)
@@ -73,13 +79,16 @@ def measure(
     facts: dict[str, Any] | None = None,
     baselines: tuple[str, ...] = (),
     moved: int | None = None,
+    roofline: float | None = None,
     quick: bool = False,
 ) -> CaseResult:
     """Check, warm up and time the contenders of one case; `budget` bounds its seconds.
 
     Tolerance 0 asks for equal results. `quick` times every contender once: it is for tests.
     """
-    result = CaseResult(name, facts=facts or {}, baselines=baselines, moved=moved)
+    result = CaseResult(
+        name, facts=facts or {}, baselines=baselines, moved=moved, roofline=roofline
+    )
     alive = _checked(result, contenders, tolerance)
     copy = threaded_copy(moved) if moved else None
     times: dict[str, list[float]] = {who: [] for who in alive}

@@ -41,9 +41,12 @@ def summary(results: list[CaseResult]) -> dict[str, Any]:
     hard = [ratios[result.name] for result in results if result.name in ratios and _hard(result)]
     to_numpy = {result.name: r for result in results if (r := result.ratio_to("numpy"))}
     fractions = [f for result in results if (f := _our_fraction(result)) is not None]
+    above = {result.name: t for result in results if (t := result.over_roofline()) is not None}
     return {
         "best_peer_over_ours": geometric_mean(list(ratios.values())),
         "best_peer_over_ours_capped": geometric_mean([min(MOST, r) for r in ratios.values()]),
+        "time_over_roofline": geometric_mean(list(above.values())),
+        "below_roofline": _below_roofline(results),
         "copy_fraction": geometric_mean(fractions),
         "hard_cases": len(hard),
         "best_peer_over_ours_hard": geometric_mean(hard),
@@ -61,7 +64,7 @@ def print_table(results: list[CaseResult]) -> None:
     width = max(len(result.name) for result in results)
     names = list(dict.fromkeys(who for result in results for who in result.seconds))
     headings = " ".join(f"{who:>18}" for who in names)
-    print(f"{'':{width}} {headings}  best peer/ours     GB/s  of copy")
+    print(f"{'':{width}} {headings}  best peer/ours     GB/s  of copy  /roofline")
     for result in results:
         if not result.seconds:
             for who, outcome in result.facts.items():
@@ -71,7 +74,10 @@ def print_table(results: list[CaseResult]) -> None:
             f"{result.seconds[who] * 1e3:>15.4f} ms" if who in result.seconds else f"{'-':>18}"
             for who in names
         ]
-        figures = f"{_two(result.ratio()):>14} {_two(result.gbytes()):>8} {_two(_our_fraction(result)):>8}"
+        figures = (
+            f"{_two(result.ratio()):>14} {_two(result.gbytes()):>8} {_two(_our_fraction(result)):>8} "
+            f"{_two(result.over_roofline()):>10}"
+        )
         print(f"{result.name:{width}} {' '.join(cells)}  {figures}")
 
 
@@ -87,6 +93,10 @@ def print_summary(totals: dict[str, Any]) -> None:
             f"geometric mean of numpy/ours: {_two(totals['numpy_over_ours'])}; "
             f"below {BEHIND}: {_named(totals['behind_numpy'])}"
         )
+    if totals["time_over_roofline"] is not None:
+        print(f"geometric mean of time/roofline: {_two(totals['time_over_roofline'])}")
+    if totals["below_roofline"]:
+        print(f"below the roofline, a rate is taken too low: {_named(totals['below_roofline'])}")
     if totals["copy_fraction"] is not None:
         print(f"geometric mean of the fraction of copy bandwidth: {_two(totals['copy_fraction'])}")
         print(
@@ -103,6 +113,16 @@ def _our_fraction(result: CaseResult) -> float | None:
     return result.copy_fraction(result.seconds.get(OURS))
 
 
+def _below_roofline(results: list[CaseResult]) -> dict[str, float]:
+    """Times over the roofline, of any contender, that should not be."""
+    return {
+        f"{result.name} {who}": t
+        for result in results
+        for who in result.seconds
+        if (t := result.over_roofline(who)) is not None and t < 1
+    }
+
+
 def _hard(result: CaseResult) -> bool:
     fraction = result.copy_fraction(result.best_peer())
     return fraction is not None and fraction < HARD
@@ -111,6 +131,7 @@ def _hard(result: CaseResult) -> bool:
 def _derived(result: CaseResult) -> dict[str, float | None]:
     return {
         "ratio": result.ratio(),
+        "time_over_roofline": result.over_roofline(),
         "gbytes": result.gbytes(),
         "copy_fraction": _our_fraction(result),
         "best_peer_copy_fraction": result.copy_fraction(result.best_peer()),

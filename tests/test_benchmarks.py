@@ -9,13 +9,15 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks import report
 from benchmarks.harness import CaseResult, measure
-from benchmarks.machine import machine, threaded_copy
+from benchmarks.machine import machine, rates, threaded_copy
+from benchmarks.roofline import Rates, Work, roofline, works
 from benchmarks.suites import SUITES
 from benchmarks.suites.elementwise import CHAINS, OPS, Chain, expression, fusion_plan
 from benchmarks.suites.permutations import (
@@ -27,6 +29,8 @@ from benchmarks.suites.permutations import (
     random_array,
     shrunk,
 )
+
+import einloom
 
 ROOT = Path(__file__).parents[1]
 
@@ -106,17 +110,66 @@ def test_the_copy_moves_as_many_bytes(moved: int) -> None:
 
 def test_machine_knows_its_rates() -> None:
     facts = machine(quick=True)
-    for rate in ("gemm_gflops", "copy_gbytes", "threaded_copy_gbytes"):
-        assert facts[rate] > 0
+    for rate in (*facts["gemm_gflops"].values(), facts["copy_gbytes"]):
+        assert rate > 0
+    assert facts["gemm_gflops"]["complex128"] == rates(True).gemm["complex128"] / 1e9
+    assert facts["threaded_copy_gbytes"] == rates(True).copy / 1e9
     assert facts["versions"]["numpy"] == np.__version__
+
+
+# ---- the roofline -----------------------------------------------------------------------------
+
+
+def test_work_of_each_step() -> None:
+    """Counted by hand: sizes i 2, j 3, k 5, l 7; first jk,kl->jl, then ij,jl->il."""
+    chain = einloom.plan("ij,jk,kl->il", (2, 3), (3, 5), (5, 7), planner=[(1, 2), (0, 1)])
+    assert list(works(chain)) == [
+        Work(2 * 3 * 5 * 7, 8 * (3 * 5 + 5 * 7 + 3 * 7)),
+        Work(2 * 2 * 3 * 7, 8 * (2 * 3 + 3 * 7 + 2 * 7)),
+    ]
+    (product,) = works(einloom.plan("ij,jk->ik", (2, 3), (3, 5), dtype="complex64"))
+    assert product == Work(8 * 2 * 3 * 5, 8 * (2 * 3 + 3 * 5 + 2 * 5))
+    (summed_before,) = works(einloom.plan("ij,jk->j", (2, 3), (3, 5)))
+    assert summed_before == Work(2 * 3, 8 * (2 * 3 + 3 * 5 + 3))
+
+
+def test_work_of_slices() -> None:
+    """j is sliced: the step that has it is done 3 times, on smaller arrays; the other once."""
+    plan = einloom.plan(
+        "ij,jk,kl,lm->im", (2, 3), (3, 5), (5, 7), (7, 11), planner=[(2, 3), (1, 2), (0, 1)]
+    )
+    sliced = replace(plan, sliced=(plan.network.labels.index("j"),))
+    assert list(works(sliced)) == [
+        Work(2 * 5 * 7 * 11, 8 * (5 * 7 + 7 * 11 + 5 * 11)),
+        Work(2 * 5 * 11, 8 * (5 + 5 * 11 + 11), times=3),
+        Work(2 * 2 * 11, 8 * (2 + 11 + 2 * 11), times=3),
+    ]
+
+
+def test_roofline_is_bound_by_flops_or_bytes_in_each_step() -> None:
+    chain = einloom.plan("ij,jk,kl->il", (2, 3), (3, 5), (5, 7), planner=[(1, 2), (0, 1)])
+    first, second = works(chain)
+    arithmetic = roofline(chain, Rates({"float64": 10.0}, 1e9))
+    assert arithmetic == pytest.approx((first.flops + second.flops) / 10)
+    assert roofline(chain, Rates({"float64": 1e9}, 10.0)) == pytest.approx(
+        (first.nbytes + second.nbytes) / 10
+    )
+    level = first.flops / first.nbytes  # beside it the second step has more bytes than flops
+    assert level > second.flops / second.nbytes
+    assert roofline(chain, Rates({"float64": level}, 1.0)) == pytest.approx(
+        first.nbytes + second.nbytes
+    )
+    assert roofline(chain, Rates({"float32": 1.0}, 1.0)) is None
 
 
 # ---- the report -------------------------------------------------------------------------------
 
 CASES = [
     CaseResult("even", {"numpy": 4.0, "torch": 2.0, "einloom": 2.0}, moved=10**9, copy_seconds=1.0),
-    CaseResult("hard", {"numpy": 16.0, "einloom": 2.0}, moved=10**9, copy_seconds=1.0),
-    CaseResult("behind", {"numpy": 1.0, "einloom": 2.0}),
+    CaseResult(
+        "hard", {"numpy": 16.0, "einloom": 2.0}, moved=10**9, copy_seconds=1.0, roofline=0.5
+    ),
+    CaseResult("behind", {"numpy": 1.0, "einloom": 2.0}, roofline=2.0),
     CaseResult("floor", {"floor": 1.0, "einloom": 2.0}, baselines=("floor",)),
     CaseResult("trial", facts={"einloom": "survives"}),
 ]
@@ -137,6 +190,8 @@ def test_summary() -> None:
     assert totals["copy_fraction"] == pytest.approx(0.5)
     assert (totals["hard_cases"], totals["best_peer_over_ours_hard"]) == (1, pytest.approx(8.0))
     assert totals["behind"] == {"behind": 0.5}
+    assert totals["time_over_roofline"] == pytest.approx((4 * 1) ** (1 / 2))
+    assert totals["below_roofline"] == {"behind numpy": 0.5}
 
 
 def test_report_is_kept_as_json(

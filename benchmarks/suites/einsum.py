@@ -13,7 +13,8 @@ from einloom.contract.problem_file import ProblemFile, read_problem
 
 from .. import peers
 from ..harness import CaseResult, measure
-from ..machine import Contender
+from ..machine import Contender, rates
+from ..roofline import roofline
 
 INSTANCES = Path(__file__).parents[1] / "instances"
 SMALL = ("bin_matmul_256", "nary_matmul_chain_64")
@@ -33,6 +34,7 @@ def einsum(quick: bool) -> Iterator[CaseResult]:
             problem.name,
             dict(_contenders(problem, arrays, path, einloom.compile(plan))),
             facts={"flops": str(plan.flops), "peak_bytes": plan.peak_bytes},
+            roofline=roofline(plan, rates(quick)),
             quick=quick,
         )
 
