@@ -9,14 +9,16 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import report
+from benchmarks import harness, report
 from benchmarks.harness import CaseResult, measure
 from benchmarks.machine import machine, rates, threaded_copy
+from benchmarks.memory import SLACK, peak_bytes
 from benchmarks.roofline import Rates, Work, roofline, works
 from benchmarks.suites import SUITES
 from benchmarks.suites.elementwise import CHAINS, OPS, Chain, expression, fusion_plan
@@ -94,6 +96,18 @@ def test_a_peer_that_fails_says_why_and_we_may_not() -> None:
         measure("x", {"numpy": lambda: 1.0, "einloom": fail}, quick=True)
 
 
+def test_a_peer_may_be_left_out_or_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sleep() -> float:
+        time.sleep(60)
+        return 1.0
+
+    monkeypatch.setattr(harness, "PATIENCE", 0.05)
+    contenders = {"einloom": lambda: 1.0, "slow": sleep}
+    result = measure("x", contenders, left_out={"peer": "52 labels"}, quick=True)
+    assert result.failed == {"peer": "52 labels", "slow": "TimeoutError: stopped after 0.05 s"}
+    assert set(result.seconds) == {"einloom"}
+
+
 def test_every_contender_is_timed_and_the_copy_beside_them() -> None:
     result = measure("x", {"einloom": lambda: 1.0, "peer": lambda: 1.0}, rounds=3, moved=1000)
     assert all(seconds > 0 for seconds in result.seconds.values())
@@ -162,10 +176,26 @@ def test_roofline_is_bound_by_flops_or_bytes_in_each_step() -> None:
     assert roofline(chain, Rates({"float32": 1.0}, 1.0)) is None
 
 
+# ---- memory -----------------------------------------------------------------------------------
+
+
+def test_peak_holds_operands_intermediate_and_result() -> None:
+    x = np.ones((1000, 1000))
+    peak = peak_bytes(lambda: np.add(np.add(x, 1), 1), [x])
+    assert 3 * x.nbytes <= peak <= 3 * x.nbytes + SLACK
+
+
 # ---- the report -------------------------------------------------------------------------------
 
 CASES = [
-    CaseResult("even", {"numpy": 4.0, "torch": 2.0, "einloom": 2.0}, moved=10**9, copy_seconds=1.0),
+    CaseResult(
+        "even",
+        {"numpy": 4.0, "torch": 2.0, "einloom": 2.0},
+        moved=10**9,
+        copy_seconds=1.0,
+        predicted_peak=10**8,
+        peaks={"einloom": 4 * 10**8, "numpy": 10**8, "opt_einsum": 2 * 10**8},
+    ),
     CaseResult(
         "hard", {"numpy": 16.0, "einloom": 2.0}, moved=10**9, copy_seconds=1.0, roofline=0.5
     ),
@@ -192,6 +222,8 @@ def test_summary() -> None:
     assert totals["behind"] == {"behind": 0.5}
     assert totals["time_over_roofline"] == pytest.approx((4 * 1) ** (1 / 2))
     assert totals["below_roofline"] == {"behind numpy": 0.5}
+    assert totals["peak_above_predicted"] == totals["peak_above_peers"] == {"even": 4.0}
+    assert totals["peak_over_least_of_peers"] == pytest.approx(4.0)
 
 
 def test_report_is_kept_as_json(
