@@ -58,6 +58,7 @@ def summary(results: list[CaseResult]) -> dict[str, Any]:
         "copy_fraction": geometric_mean(fractions),
         "hard_cases": len(hard),
         "best_peer_over_ours_hard": geometric_mean(hard),
+        "peers": {who: _beside(who, results) for who in _peers(results)},
         "behind": {name: r for name, r in ratios.items() if r < BEHIND},
         "numpy_over_ours": geometric_mean(list(to_numpy.values())),
         "behind_numpy": {name: r for name, r in to_numpy.items() if r < BEHIND},
@@ -99,6 +100,12 @@ def print_summary(totals: dict[str, Any]) -> None:
             f"with a ratio counting at most {MOST:g}: {_two(totals['best_peer_over_ours_capped'])}"
         )
         print(f"below {BEHIND}: {_named(totals['behind'])}")
+    if len(totals["peers"]) > 1:
+        for who, beside in totals["peers"].items():
+            print(
+                f"  {who}/ours: {_two(beside['over_ours'])} in {beside['cases']} cases; "
+                f"below {BEHIND}: {_named(beside['behind'])}"
+            )
     if totals["numpy_over_ours"] is not None:
         print(
             f"geometric mean of numpy/ours: {_two(totals['numpy_over_ours'])}; "
@@ -128,6 +135,24 @@ def _named(ratios: dict[str, float]) -> str:
 
 def _our_fraction(result: CaseResult) -> float | None:
     return result.copy_fraction(result.seconds.get(OURS))
+
+
+def _peers(results: list[CaseResult]) -> list[str]:
+    return list(
+        dict.fromkeys(
+            who for result in results for who in result.seconds if result.ratio_to(who) is not None
+        )
+    )
+
+
+def _beside(peer: str, results: list[CaseResult]) -> dict[str, Any]:
+    """That peer's seconds over ours: of how many cases, the geometric mean, and where we are behind."""
+    ratios = {result.name: r for result in results if (r := result.ratio_to(peer)) is not None}
+    return {
+        "cases": len(ratios),
+        "over_ours": geometric_mean(list(ratios.values())),
+        "behind": {name: r for name, r in ratios.items() if r < BEHIND},
+    }
 
 
 def _above(result: CaseResult) -> bool:

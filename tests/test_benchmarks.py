@@ -22,6 +22,8 @@ from benchmarks.memory import SLACK, peak_bytes
 from benchmarks.roofline import Rates, Work, roofline, works
 from benchmarks.suites import SUITES
 from benchmarks.suites.elementwise import CHAINS, OPS, Chain, expression, fusion_plan
+from benchmarks.suites.expressions import SIZES, Sized, contenders
+from benchmarks.suites.expressions import published as published_expressions
 from benchmarks.suites.permutations import (
     DTYPES,
     FILE,
@@ -220,6 +222,8 @@ def test_summary() -> None:
     assert totals["copy_fraction"] == pytest.approx(0.5)
     assert (totals["hard_cases"], totals["best_peer_over_ours_hard"]) == (1, pytest.approx(8.0))
     assert totals["behind"] == {"behind": 0.5}
+    assert totals["peers"]["torch"] == {"cases": 1, "over_ours": 1.0, "behind": {}}
+    assert totals["peers"]["numpy"]["behind"] == {"behind": 0.5}
     assert totals["time_over_roofline"] == pytest.approx((4 * 1) ** (1 / 2))
     assert totals["below_roofline"] == {"behind numpy": 0.5}
     assert totals["peak_above_predicted"] == totals["peak_above_peers"] == {"even": 4.0}
@@ -257,6 +261,33 @@ def test_published_patterns_lie_as_the_file_says() -> None:
             assert src.flags.f_contiguous
         else:
             assert [stride // 8 for stride in src.strides] == layout["strides"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_expressions_are_complete_and_bounded(size: str) -> None:
+    cases = list(published_expressions(size))
+    assert {case.number for case in cases} == set(range(1, 37))
+    for case in cases:
+        assert len(case.source.split(":")) >= 2
+        plan = einloom.plan(case.equation, *case.shapes, dtype=case.dtype)
+        assert plan.peak_bytes < 1.5 * 2**30, case.name
+
+
+@pytest.mark.parametrize("case", list(published_expressions("small")), ids=lambda case: case.name)
+def test_small_expressions_agree(case: Sized) -> None:
+    arrays = case.arrays()
+    assert [x.shape for x in arrays] == list(case.shapes)
+    assert any(x.flags.c_contiguous for x in arrays) != case.slices
+    reference = np.einsum(case.equation, *arrays, optimize=True)
+    scale = np.max(np.abs(reference), initial=1e-300)
+    for who, call in contenders(case, arrays):
+        np.testing.assert_allclose(
+            np.asarray(call()) - case.accumulates,
+            reference,
+            rtol=1e-9,
+            atol=1e-9 * scale,
+            err_msg=who,
+        )
 
 
 def test_laid_out_keeps_the_shape(rng: np.random.Generator) -> None:
