@@ -182,13 +182,14 @@ def _checked(
             continue
         if reference is None:
             reference = value
-        elif not _agree(value, reference, tolerance):
+        elif not agree(value, reference, tolerance):
             raise AssertionError(f"{result.name}: {who} disagrees with {next(iter(alive))}")
         alive[who] = call
     return alive
 
 
-def _agree(value: Any, reference: Any, tolerance: float) -> bool:
+def agree(value: Any, reference: Any, tolerance: float) -> bool:
+    """Whether two results are the same, to `tolerance` of the largest element; 0 asks for equality."""
     if value.shape != reference.shape:
         return False
     if tolerance == 0:

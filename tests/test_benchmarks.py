@@ -20,7 +20,7 @@ from benchmarks.harness import CaseResult, measure
 from benchmarks.machine import machine, rates, threaded_copy
 from benchmarks.memory import SLACK, peak_bytes
 from benchmarks.roofline import Rates, Work, roofline, works
-from benchmarks.suites import SUITES
+from benchmarks.suites import SUITES, first_calls
 from benchmarks.suites.elementwise import CHAINS, OPS, Chain, expression, fusion_plan
 from benchmarks.suites.expressions import SIZES, Sized, contenders
 from benchmarks.suites.expressions import published as published_expressions
@@ -176,6 +176,39 @@ def test_roofline_is_bound_by_flops_or_bytes_in_each_step() -> None:
         first.nbytes + second.nbytes
     )
     assert roofline(chain, Rates({"float32": 1.0}, 1.0)) is None
+
+
+# ---- first calls ------------------------------------------------------------------------------
+
+
+def test_first_calls_say_why_they_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    file, reference = tmp_path / "product.json", tmp_path / "reference.npy"
+    file.write_text(json.dumps({"format_string": "ij,jk->ik", "shapes": [[2, 3], [3, 4]]}))
+    np.save(reference, np.zeros((2, 4)))
+    outcome = first_calls.call("einloom", file, reference)
+    assert outcome == "einloom disagrees with the reference"
+    monkeypatch.setattr(first_calls, "LIMIT", 0.01)
+    assert first_calls.call("einloom", file, reference) == "stopped after 0.01 s"
+
+
+def test_first_calls_are_made_in_rotated_order_and_failures_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+
+    def call(who: str, *_: object) -> float | str:
+        calls.append(who)
+        return "too large" if who == "b" else float(len(calls))
+
+    monkeypatch.setattr(first_calls, "call", call)
+    result = CaseResult("x")
+    first_calls.time_rounds(result, Path(), Path(), ("einloom", "a", "b"), 2)
+    assert calls == ["einloom", "a", "b", "a", "einloom"]
+    assert result.seconds == {"einloom": 3.0, "a": 3.0}  # of 1 and 5, and of 2 and 4
+    assert result.failed == {"b": "too large"}
+    assert result.paired == {"a": pytest.approx((2 / 1 + 4 / 5) / 2)}
 
 
 # ---- memory -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from ..harness import CaseResult
 from .einsum import einsum
 from .elementwise import elementwise
 from .expressions import expressions
+from .first_calls import cold
 from .imports import imports
 from .layouts import layouts
 from .overhead import overhead
@@ -19,6 +20,7 @@ from .threads import threads
 SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "overhead": overhead,
     "einsum": einsum,
+    "cold": cold,
     "expressions": expressions,
     "permutations": permutations,
     "elementwise": elementwise,
