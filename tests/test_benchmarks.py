@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import harness, report
+from benchmarks.cold import timed_imports
 from benchmarks.harness import CaseResult, measure
 from benchmarks.machine import machine, rates, threaded_copy
 from benchmarks.memory import SLACK, peak_bytes
@@ -198,9 +199,9 @@ def test_first_calls_are_made_in_rotated_order_and_failures_once(
 ) -> None:
     calls: list[str] = []
 
-    def call(who: str, *_: object) -> float | str:
+    def call(who: str, *_: object) -> tuple[float, float] | str:
         calls.append(who)
-        return "too large" if who == "b" else float(len(calls))
+        return "too large" if who == "b" else (float(len(calls)), 0.5)
 
     monkeypatch.setattr(first_calls, "call", call)
     result = CaseResult("x")
@@ -209,6 +210,16 @@ def test_first_calls_are_made_in_rotated_order_and_failures_once(
     assert result.seconds == {"einloom": 3.0, "a": 3.0}  # of 1 and 5, and of 2 and 4
     assert result.failed == {"b": "too large"}
     assert result.paired == {"a": pytest.approx((2 / 1 + 4 / 5) / 2)}
+    assert result.facts == {"import_seconds": {"einloom": 0.5, "a": 0.5}}
+
+
+def test_imports_are_timed_once() -> None:
+    with timed_imports() as spent:
+        import json.tool as again
+        import json.tool as tool
+    assert again is tool
+    assert len(spent) == 2
+    assert all(seconds >= 0 for seconds in spent)
 
 
 # ---- memory -----------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ def time_rounds(
 ) -> None:
     """Processes of all contenders in rotated order; who fails is not asked again."""
     times: dict[str, dict[int, float]] = {who: {} for who in contenders}
+    imports: dict[str, list[float]] = {who: [] for who in contenders}
     order = list(contenders)
     for turn in range(rounds):
         for who in order[turn % len(order) :] + order[: turn % len(order)]:
@@ -58,11 +59,15 @@ def time_rounds(
             if isinstance(outcome, str):
                 result.failed[who] = outcome
             else:
-                times[who][turn] = outcome
+                times[who][turn] = outcome[0]
+                imports[who].append(outcome[1])
     result.seconds = {
         who: statistics.median(spent.values())
         for who, spent in times.items()
         if spent and who not in result.failed
+    }
+    result.facts["import_seconds"] = {
+        who: statistics.median(imports[who]) for who in result.seconds
     }
     ours = times[OURS]
     result.paired = {
@@ -72,8 +77,8 @@ def time_rounds(
     }
 
 
-def call(who: str, file: Path, reference: Path) -> float | str:
-    """Seconds of the first call in a new process, or why there are none."""
+def call(who: str, file: Path, reference: Path) -> tuple[float, float] | str:
+    """Seconds of the first call in a new process, and of imports in it; or why there are none."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.cold", who, str(file)]
     try:
         done = subprocess.run(
@@ -82,7 +87,8 @@ def call(who: str, file: Path, reference: Path) -> float | str:
     except subprocess.TimeoutExpired:
         return f"stopped after {LIMIT} s"
     if done.returncode == 0:
-        return float(done.stdout.split()[-1])
+        first, imports = done.stdout.split()[-2:]
+        return float(first), float(imports)
     if done.returncode < 0:
         return f"killed by signal {-done.returncode}"
     return (done.stderr.strip().splitlines() or ["no reason given"])[-1][:200]
