@@ -12,10 +12,11 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from benchmarks import harness, report
+from benchmarks import harness, picture, report
 from benchmarks.cold import timed_imports
 from benchmarks.harness import CaseResult, measure
 from benchmarks.machine import machine, rates, threaded_copy
@@ -286,6 +287,27 @@ def test_report_is_kept_as_json(
     document = json.loads((report.RESULTS / "some.json").read_text(encoding="utf-8"))
     assert document["machine"] == {"cpus": 2}
     assert [case["ratio"] for case in document["results"]] == [1.0, 8.0, 0.5, None, None]
+
+
+def test_picture_has_a_row_for_each_problem() -> None:
+    """It is well-formed, and marks stand in the order of the times; who was not timed has none."""
+    document = {
+        "machine": {"threads": 2, "processor": "A & B", "date": "2000-01-01"},
+        "summary": {"time_over_roofline": 1.5},
+        "results": [
+            {"name": "one<", "roofline": 1.0, "seconds": {"einloom": 1.5, "jax": 3.0}},
+            {"name": "view", "roofline": None, "seconds": {"einloom": 1.0}},
+        ],
+    }
+    root = ElementTree.fromstring(picture.picture(document))
+    space = {"svg": "http://www.w3.org/2000/svg"}
+    texts = [text.text or "" for text in root.findall("svg:text", space)]
+    assert "one<" in texts
+    assert "view" not in texts
+    assert any("A & B" in text and "1.50" in text for text in texts)
+    marks = {group[0].text: float(group[1].attrib["cx"]) for group in root.findall("svg:g", space)}
+    assert list(marks) == ["jax: 3.00", "einloom: 1.50"]
+    assert marks["einloom: 1.50"] < marks["jax: 3.00"]
 
 
 # ---- the cases --------------------------------------------------------------------------------
