@@ -10,6 +10,10 @@ import sys
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
 
+from threadpoolctl import threadpool_limits
+
+from einloom._base.options import num_threads
+
 from .machine import machine
 from .report import report
 from .suites import SUITES
@@ -22,8 +26,9 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"no suite {unknown[0]!r}; there are {', '.join(SUITES)}", file=sys.stderr)
         return 2
-    for name in names or SUITES:
-        run(name, quick)
+    with threadpool_limits(num_threads(), user_api="blas"):
+        for name in names or SUITES:
+            run(name, quick)
     return 0
 
 
@@ -31,7 +36,7 @@ def run(name: str, quick: bool) -> None:
     print(f"== {name}: {SUITES[name].__doc__}")
     facts = machine(quick)
     print(
-        f"{facts['threads']} threads: GEMM {facts['gemm_gflops']:.0f} GFLOP/s, copy "
+        f"{facts['threads']} threads: GEMM {facts['gemm_gflops']['float64']:.0f} GFLOP/s, copy "
         f"{facts['threaded_copy_gbytes']:.1f} GB/s ({facts['copy_gbytes']:.1f} on one thread)"
     )
     results = []

@@ -9,9 +9,11 @@ many bytes it moves is timed beside a threaded copy of as many, round by round, 
 
 from __future__ import annotations
 
+import signal
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +23,7 @@ from .machine import Contender, once, threaded_copy
 
 OURS = "einloom"
 LONGER = 4  # times as many rounds, at most, where einloom seems to be behind
+PATIENCE = 20.0  # seconds that a peer has for its first call, and as many to prepare for it
 
 
 @dataclass
@@ -35,6 +38,9 @@ class CaseResult:
     moved: int | None = None  # bytes that must be read and written
     copy_seconds: float | None = None  # of a threaded copy that moves as many bytes
     paired: dict[str, float] = field(default_factory=dict)  # median of contender/ours in a round
+    predicted_peak: int | None = None  # bytes, of einloom
+    peaks: dict[str, int] = field(default_factory=dict)  # bytes, of whom it can be measured
+    roofline: float | None = None  # seconds below which no contender can come
 
     def best_peer(self) -> float | None:
         """Seconds of the fastest peer."""
@@ -57,6 +63,22 @@ class CaseResult:
         """Which part of the copy's bandwidth is reached by whom takes so many seconds."""
         return self.copy_seconds / seconds if self.copy_seconds and seconds else None
 
+    def over_roofline(self, who: str = OURS) -> float | None:
+        """How many times the seconds of the roofline a contender takes."""
+        seconds = self.seconds.get(who)
+        return seconds / self.roofline if seconds and self.roofline else None
+
+    def peak_over_predicted(self) -> float | None:
+        """Measured over predicted peak of memory."""
+        ours = self.peaks.get(OURS)
+        return ours / self.predicted_peak if ours and self.predicted_peak else None
+
+    def peak_over_peer(self) -> float | None:
+        """Our peak of memory over the least of those peers that it is known of."""
+        ours = self.peaks.get(OURS)
+        least = min((n for who, n in self.peaks.items() if who != OURS), default=None)
+        return ours / least if ours and least else None
+
     def gbytes(self) -> float | None:
         """GB/s of einloom."""
         ours = self.seconds.get(OURS)
@@ -71,15 +93,26 @@ def measure(
     budget: float = 4.0,
     tolerance: float = 1e-8,
     facts: dict[str, Any] | None = None,
+    left_out: dict[str, str] | None = None,
     baselines: tuple[str, ...] = (),
     moved: int | None = None,
+    roofline: float | None = None,
     quick: bool = False,
 ) -> CaseResult:
     """Check, warm up and time the contenders of one case; `budget` bounds its seconds.
 
-    Tolerance 0 asks for equal results. `quick` times every contender once: it is for tests.
+    Tolerance 0 asks for equal results. `left_out` names peers that do not take part, and why; a peer
+    that fails, or whose first call takes longer than `PATIENCE`, joins them. `quick` times every
+    contender once: it is for tests.
     """
-    result = CaseResult(name, facts=facts or {}, baselines=baselines, moved=moved)
+    result = CaseResult(
+        name,
+        failed=dict(left_out or {}),
+        facts=facts or {},
+        baselines=baselines,
+        moved=moved,
+        roofline=roofline,
+    )
     alive = _checked(result, contenders, tolerance)
     copy = threaded_copy(moved) if moved else None
     times: dict[str, list[float]] = {who: [] for who in alive}
@@ -99,6 +132,25 @@ def measure(
         is_behind = (result.ratio() or 1.0) < 1.0
         if quick or not is_behind or turn >= LONGER * rounds or spent > LONGER * budget:
             return result
+
+
+@contextmanager
+def patience(seconds: float | None = PATIENCE) -> Iterator[None]:
+    """Raises TimeoutError when so many seconds are over, as soon as Python can; None waits forever."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"stopped after {seconds:g} s")
+
+    if seconds is None:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _reduce(result: CaseResult, times: dict[str, list[float]], copies: list[float]) -> None:
@@ -121,7 +173,8 @@ def _checked(
     alive: dict[str, Contender] = {}
     for who, call in contenders.items():
         try:
-            value = np.asarray(call())
+            with patience(None if who == OURS else PATIENCE):
+                value = np.asarray(call())
         except Exception as error:  # a peer that cannot do the case loses it, no more
             if who == OURS:
                 raise
@@ -129,13 +182,14 @@ def _checked(
             continue
         if reference is None:
             reference = value
-        elif not _agree(value, reference, tolerance):
+        elif not agree(value, reference, tolerance):
             raise AssertionError(f"{result.name}: {who} disagrees with {next(iter(alive))}")
         alive[who] = call
     return alive
 
 
-def _agree(value: Any, reference: Any, tolerance: float) -> bool:
+def agree(value: Any, reference: Any, tolerance: float) -> bool:
+    """Whether two results are the same, to `tolerance` of the largest element; 0 asks for equality."""
     if value.shape != reference.shape:
         return False
     if tolerance == 0:

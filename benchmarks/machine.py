@@ -1,4 +1,4 @@
-"""What figures were measured on: processor, versions, and the rates of GEMM and copies at the moment."""
+"""What figures were measured on: processor, versions, and the rates of GEMM and of copies."""
 
 from __future__ import annotations
 
@@ -16,31 +16,65 @@ import numpy as np
 
 from einloom._base.options import num_threads
 
+from .roofline import Rates, flops_per_product
+
 Contender = Callable[[], Any]
-PACKAGES = ("numpy", "scipy", "numba", "opt_einsum", "cotengra", "torch", "numexpr", "tbb")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "opt_einsum",
+    "cotengra",
+    "torch",
+    "jax",
+    "pytblis",
+    "numexpr",
+    "tbb",
+)
+DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def machine(quick: bool = False) -> dict[str, Any]:
-    """Facts of the machine, with GEMM and copy rates of this moment; all use `threads` threads."""
-    n, size = (64, 1 << 16) if quick else (1024, 1 << 27)
-    a = np.random.default_rng(0).random((n, n))
+    """Facts of the machine, with the rates of GEMM and of copies; all use `threads` threads."""
+    size = 1 << 16 if quick else 1 << 27
     source = np.ones(size, np.uint8)
     target = np.ones_like(source)
-    copies = threaded_copy(2 * size)
-    gemm = min(once(lambda: a @ a) for _ in range(5))
     single = min(once(lambda: np.copyto(target, source)) for _ in range(5))
-    threaded = min(once(copies) for _ in range(5))
+    best = rates(quick)
     return {
         "python": platform.python_version(),
         "processor": _processor(),
         "cpus": os.cpu_count(),
         "threads": num_threads(),
         "versions": {package: _version(package) for package in PACKAGES},
-        "gemm_gflops": 2 * n**3 / gemm / 1e9,
+        "gemm_gflops": {dtype: rate / 1e9 for dtype, rate in best.gemm.items()},
         "copy_gbytes": 2 * size / single / 1e9,
-        "threaded_copy_gbytes": 2 * size / threaded / 1e9,
+        "threaded_copy_gbytes": best.copy / 1e9,
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+@cache
+def rates(quick: bool = False) -> Rates:
+    """The best rates that GEMM and a threaded copy reach, measured once for a run."""
+    size = 1 << 16 if quick else 1 << 28
+    copy = threaded_copy(size)
+    return Rates(
+        gemm={dtype: _gemm_rate(dtype, quick) for dtype in DTYPES},
+        copy=max(size / once(copy) for _ in range(10)),
+    )
+
+
+def _gemm_rate(dtype: str, quick: bool) -> float:
+    """Flops a second."""
+    rng = np.random.default_rng(0)
+    best = 0.0
+    for n in (64,) if quick else (1024, 2048):
+        a = rng.random((n, n)).astype(dtype)
+        out = np.empty_like(a)
+        flops = flops_per_product(a.dtype.kind) * n**3
+        best = max(best, *(flops / once(lambda: np.dot(a, a, out=out)) for _ in range(5)))  # noqa: B023
+    return best
 
 
 def once(call: Contender, quick: bool = False) -> float:

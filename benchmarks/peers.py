@@ -1,7 +1,11 @@
-"""Which peers are installed, set to as many threads as einloom uses; None for one that is not."""
+"""Which peers are installed, set to as many threads as einloom uses; None for one that is not.
+
+TBLIS comes as the package pytblis, whose wheels are for Linux.
+"""
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -22,6 +26,32 @@ def torch() -> Any:
 def numexpr() -> Any:
     """The module numexpr, or None."""
     module = _installed("numexpr")
+    if module is not None:
+        module.set_num_threads(num_threads())
+    return module
+
+
+@cache
+def cotengra() -> Any:
+    """The module cotengra, or None; its threads are those of NumPy and torch."""
+    return _installed("cotengra")
+
+
+@cache
+def jax() -> Any:
+    """The module jax in double precision on the CPU, or None."""
+    os.environ["NPROC"] = str(num_threads())  # XLA reads it once, for the size of its pools
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    module = _installed("jax")
+    if module is not None:
+        module.config.update("jax_enable_x64", True)
+    return module
+
+
+@cache
+def pytblis() -> Any:
+    """The module pytblis, or None."""
+    module = _installed("pytblis")
     if module is not None:
         module.set_num_threads(num_threads())
     return module

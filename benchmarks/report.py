@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from .harness import OURS, CaseResult
+from .memory import SLACK
 
 RESULTS = Path(__file__).parent / "results"
 MOST = 5.0  # what a ratio counts for in the capped mean
 BEHIND = 0.95  # ratios below this are named
+PEAK_SLACK = 0.01  # by which peaks of memory may differ for Python's own objects
 HARD = 0.15  # of copy bandwidth: where the best peer stays below it, it is a hard case
 
 
@@ -41,12 +43,22 @@ def summary(results: list[CaseResult]) -> dict[str, Any]:
     hard = [ratios[result.name] for result in results if result.name in ratios and _hard(result)]
     to_numpy = {result.name: r for result in results if (r := result.ratio_to("numpy"))}
     fractions = [f for result in results if (f := _our_fraction(result)) is not None]
+    peaks = {result.name: r for result in results if (r := result.peak_over_peer()) is not None}
+    above = {result.name: t for result in results if (t := result.over_roofline()) is not None}
     return {
         "best_peer_over_ours": geometric_mean(list(ratios.values())),
         "best_peer_over_ours_capped": geometric_mean([min(MOST, r) for r in ratios.values()]),
+        "time_over_roofline": geometric_mean(list(above.values())),
+        "below_roofline": _below_roofline(results),
+        "peak_above_predicted": {
+            result.name: result.peak_over_predicted() for result in results if _above(result)
+        },
+        "peak_over_least_of_peers": geometric_mean(list(peaks.values())),
+        "peak_above_peers": {name: r for name, r in peaks.items() if r > 1 + PEAK_SLACK},
         "copy_fraction": geometric_mean(fractions),
         "hard_cases": len(hard),
         "best_peer_over_ours_hard": geometric_mean(hard),
+        "peers": {who: _beside(who, results) for who in _peers(results)},
         "behind": {name: r for name, r in ratios.items() if r < BEHIND},
         "numpy_over_ours": geometric_mean(list(to_numpy.values())),
         "behind_numpy": {name: r for name, r in to_numpy.items() if r < BEHIND},
@@ -61,7 +73,7 @@ def print_table(results: list[CaseResult]) -> None:
     width = max(len(result.name) for result in results)
     names = list(dict.fromkeys(who for result in results for who in result.seconds))
     headings = " ".join(f"{who:>18}" for who in names)
-    print(f"{'':{width}} {headings}  best peer/ours     GB/s  of copy")
+    print(f"{'':{width}} {headings}  best peer/ours     GB/s  of copy  /roofline")
     for result in results:
         if not result.seconds:
             for who, outcome in result.facts.items():
@@ -71,8 +83,14 @@ def print_table(results: list[CaseResult]) -> None:
             f"{result.seconds[who] * 1e3:>15.4f} ms" if who in result.seconds else f"{'-':>18}"
             for who in names
         ]
-        figures = f"{_two(result.ratio()):>14} {_two(result.gbytes()):>8} {_two(_our_fraction(result)):>8}"
+        figures = (
+            f"{_two(result.ratio()):>14} {_two(result.gbytes()):>8} {_two(_our_fraction(result)):>8} "
+            f"{_two(result.over_roofline()):>10}"
+        )
         print(f"{result.name:{width}} {' '.join(cells)}  {figures}")
+    for result in results:
+        for who, reason in result.failed.items():
+            print(f"{result.name}: {who} left out: {reason}")
 
 
 def print_summary(totals: dict[str, Any]) -> None:
@@ -82,10 +100,26 @@ def print_summary(totals: dict[str, Any]) -> None:
             f"with a ratio counting at most {MOST:g}: {_two(totals['best_peer_over_ours_capped'])}"
         )
         print(f"below {BEHIND}: {_named(totals['behind'])}")
+    if len(totals["peers"]) > 1:
+        for who, beside in totals["peers"].items():
+            print(
+                f"  {who}/ours: {_two(beside['over_ours'])} in {beside['cases']} cases; "
+                f"below {BEHIND}: {_named(beside['behind'])}"
+            )
     if totals["numpy_over_ours"] is not None:
         print(
             f"geometric mean of numpy/ours: {_two(totals['numpy_over_ours'])}; "
             f"below {BEHIND}: {_named(totals['behind_numpy'])}"
+        )
+    if totals["time_over_roofline"] is not None:
+        print(f"geometric mean of time/roofline: {_two(totals['time_over_roofline'])}")
+    if totals["below_roofline"]:
+        print(f"below the roofline, a rate is taken too low: {_named(totals['below_roofline'])}")
+    if totals["peak_over_least_of_peers"] is not None:
+        print(f"peak of memory above the predicted: {_named(totals['peak_above_predicted'])}")
+        print(
+            f"geometric mean of peak/least of the peers on NumPy: "
+            f"{_two(totals['peak_over_least_of_peers'])}; above: {_named(totals['peak_above_peers'])}"
         )
     if totals["copy_fraction"] is not None:
         print(f"geometric mean of the fraction of copy bandwidth: {_two(totals['copy_fraction'])}")
@@ -103,6 +137,40 @@ def _our_fraction(result: CaseResult) -> float | None:
     return result.copy_fraction(result.seconds.get(OURS))
 
 
+def _peers(results: list[CaseResult]) -> list[str]:
+    return list(
+        dict.fromkeys(
+            who for result in results for who in result.seconds if result.ratio_to(who) is not None
+        )
+    )
+
+
+def _beside(peer: str, results: list[CaseResult]) -> dict[str, Any]:
+    """That peer's seconds over ours: of how many cases, the geometric mean, and where we are behind."""
+    ratios = {result.name: r for result in results if (r := result.ratio_to(peer)) is not None}
+    return {
+        "cases": len(ratios),
+        "over_ours": geometric_mean(list(ratios.values())),
+        "behind": {name: r for name, r in ratios.items() if r < BEHIND},
+    }
+
+
+def _above(result: CaseResult) -> bool:
+    """Whether more memory was used than predicted, beyond Python's own objects."""
+    ours, predicted = result.peaks.get(OURS), result.predicted_peak
+    return ours is not None and predicted is not None and ours > predicted + SLACK
+
+
+def _below_roofline(results: list[CaseResult]) -> dict[str, float]:
+    """Times over the roofline, of any contender, that should not be."""
+    return {
+        f"{result.name} {who}": t
+        for result in results
+        for who in result.seconds
+        if (t := result.over_roofline(who)) is not None and t < 1
+    }
+
+
 def _hard(result: CaseResult) -> bool:
     fraction = result.copy_fraction(result.best_peer())
     return fraction is not None and fraction < HARD
@@ -111,6 +179,9 @@ def _hard(result: CaseResult) -> bool:
 def _derived(result: CaseResult) -> dict[str, float | None]:
     return {
         "ratio": result.ratio(),
+        "time_over_roofline": result.over_roofline(),
+        "peak_over_predicted": result.peak_over_predicted(),
+        "peak_over_peer": result.peak_over_peer(),
         "gbytes": result.gbytes(),
         "copy_fraction": _our_fraction(result),
         "best_peer_copy_fraction": result.copy_fraction(result.best_peer()),

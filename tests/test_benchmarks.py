@@ -9,15 +9,23 @@ import json
 import os
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from benchmarks import report
+from benchmarks import harness, picture, report
+from benchmarks.cold import timed_imports
 from benchmarks.harness import CaseResult, measure
-from benchmarks.machine import machine, threaded_copy
-from benchmarks.suites import SUITES
+from benchmarks.machine import machine, rates, threaded_copy
+from benchmarks.memory import SLACK, peak_bytes
+from benchmarks.roofline import Rates, Work, roofline, works
+from benchmarks.suites import SUITES, first_calls
 from benchmarks.suites.elementwise import CHAINS, OPS, Chain, expression, fusion_plan
+from benchmarks.suites.expressions import SIZES, Sized, contenders
+from benchmarks.suites.expressions import published as published_expressions
 from benchmarks.suites.permutations import (
     DTYPES,
     FILE,
@@ -27,6 +35,8 @@ from benchmarks.suites.permutations import (
     random_array,
     shrunk,
 )
+
+import einloom
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,7 +48,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
 
 
@@ -90,6 +100,18 @@ def test_a_peer_that_fails_says_why_and_we_may_not() -> None:
         measure("x", {"numpy": lambda: 1.0, "einloom": fail}, quick=True)
 
 
+def test_a_peer_may_be_left_out_or_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sleep() -> float:
+        time.sleep(60)
+        return 1.0
+
+    monkeypatch.setattr(harness, "PATIENCE", 0.05)
+    contenders = {"einloom": lambda: 1.0, "slow": sleep}
+    result = measure("x", contenders, left_out={"peer": "52 labels"}, quick=True)
+    assert result.failed == {"peer": "52 labels", "slow": "TimeoutError: stopped after 0.05 s"}
+    assert set(result.seconds) == {"einloom"}
+
+
 def test_every_contender_is_timed_and_the_copy_beside_them() -> None:
     result = measure("x", {"einloom": lambda: 1.0, "peer": lambda: 1.0}, rounds=3, moved=1000)
     assert all(seconds > 0 for seconds in result.seconds.values())
@@ -106,17 +128,125 @@ def test_the_copy_moves_as_many_bytes(moved: int) -> None:
 
 def test_machine_knows_its_rates() -> None:
     facts = machine(quick=True)
-    for rate in ("gemm_gflops", "copy_gbytes", "threaded_copy_gbytes"):
-        assert facts[rate] > 0
+    for rate in (*facts["gemm_gflops"].values(), facts["copy_gbytes"]):
+        assert rate > 0
+    assert facts["gemm_gflops"]["complex128"] == rates(True).gemm["complex128"] / 1e9
+    assert facts["threaded_copy_gbytes"] == rates(True).copy / 1e9
     assert facts["versions"]["numpy"] == np.__version__
+
+
+# ---- the roofline -----------------------------------------------------------------------------
+
+
+def test_work_of_each_step() -> None:
+    """Counted by hand: sizes i 2, j 3, k 5, l 7; first jk,kl->jl, then ij,jl->il."""
+    chain = einloom.plan("ij,jk,kl->il", (2, 3), (3, 5), (5, 7), planner=[(1, 2), (0, 1)])
+    assert list(works(chain)) == [
+        Work(2 * 3 * 5 * 7, 8 * (3 * 5 + 5 * 7 + 3 * 7)),
+        Work(2 * 2 * 3 * 7, 8 * (2 * 3 + 3 * 7 + 2 * 7)),
+    ]
+    (product,) = works(einloom.plan("ij,jk->ik", (2, 3), (3, 5), dtype="complex64"))
+    assert product == Work(8 * 2 * 3 * 5, 8 * (2 * 3 + 3 * 5 + 2 * 5))
+    (summed_before,) = works(einloom.plan("ij,jk->j", (2, 3), (3, 5)))
+    assert summed_before == Work(2 * 3, 8 * (2 * 3 + 3 * 5 + 3))
+
+
+def test_work_of_slices() -> None:
+    """j is sliced: the step that has it is done 3 times, on smaller arrays; the other once."""
+    plan = einloom.plan(
+        "ij,jk,kl,lm->im", (2, 3), (3, 5), (5, 7), (7, 11), planner=[(2, 3), (1, 2), (0, 1)]
+    )
+    sliced = replace(plan, sliced=(plan.network.labels.index("j"),))
+    assert list(works(sliced)) == [
+        Work(2 * 5 * 7 * 11, 8 * (5 * 7 + 7 * 11 + 5 * 11)),
+        Work(2 * 5 * 11, 8 * (5 + 5 * 11 + 11), times=3),
+        Work(2 * 2 * 11, 8 * (2 + 11 + 2 * 11), times=3),
+    ]
+
+
+def test_roofline_is_bound_by_flops_or_bytes_in_each_step() -> None:
+    chain = einloom.plan("ij,jk,kl->il", (2, 3), (3, 5), (5, 7), planner=[(1, 2), (0, 1)])
+    first, second = works(chain)
+    arithmetic = roofline(chain, Rates({"float64": 10.0}, 1e9))
+    assert arithmetic == pytest.approx((first.flops + second.flops) / 10)
+    assert roofline(chain, Rates({"float64": 1e9}, 10.0)) == pytest.approx(
+        (first.nbytes + second.nbytes) / 10
+    )
+    level = first.flops / first.nbytes  # beside it the second step has more bytes than flops
+    assert level > second.flops / second.nbytes
+    assert roofline(chain, Rates({"float64": level}, 1.0)) == pytest.approx(
+        first.nbytes + second.nbytes
+    )
+    assert roofline(chain, Rates({"float32": 1.0}, 1.0)) is None
+
+
+# ---- first calls ------------------------------------------------------------------------------
+
+
+def test_first_calls_say_why_they_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    file, reference = tmp_path / "product.json", tmp_path / "reference.npy"
+    file.write_text(json.dumps({"format_string": "ij,jk->ik", "shapes": [[2, 3], [3, 4]]}))
+    np.save(reference, np.zeros((2, 4)))
+    outcome = first_calls.call("einloom", file, reference)
+    assert outcome == "einloom disagrees with the reference"
+    monkeypatch.setattr(first_calls, "LIMIT", 0.01)
+    assert first_calls.call("einloom", file, reference) == "stopped after 0.01 s"
+
+
+def test_first_calls_are_made_in_rotated_order_and_failures_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+
+    def call(who: str, *_: object) -> tuple[float, float] | str:
+        calls.append(who)
+        return "too large" if who == "b" else (float(len(calls)), 0.5)
+
+    monkeypatch.setattr(first_calls, "call", call)
+    result = CaseResult("x")
+    first_calls.time_rounds(result, Path(), Path(), ("einloom", "a", "b"), 2)
+    assert calls == ["einloom", "a", "b", "a", "einloom"]
+    assert result.seconds == {"einloom": 3.0, "a": 3.0}  # of 1 and 5, and of 2 and 4
+    assert result.failed == {"b": "too large"}
+    assert result.paired == {"a": pytest.approx((2 / 1 + 4 / 5) / 2)}
+    assert result.facts == {"import_seconds": {"einloom": 0.5, "a": 0.5}}
+
+
+def test_imports_are_timed_once() -> None:
+    with timed_imports() as spent:
+        import json.tool as again
+        import json.tool as tool
+    assert again is tool
+    assert len(spent) == 2
+    assert all(seconds >= 0 for seconds in spent)
+
+
+# ---- memory -----------------------------------------------------------------------------------
+
+
+def test_peak_holds_operands_intermediate_and_result() -> None:
+    x = np.ones((1000, 1000))
+    peak = peak_bytes(lambda: np.add(np.add(x, 1), 1), [x])
+    assert 3 * x.nbytes <= peak <= 3 * x.nbytes + SLACK
 
 
 # ---- the report -------------------------------------------------------------------------------
 
 CASES = [
-    CaseResult("even", {"numpy": 4.0, "torch": 2.0, "einloom": 2.0}, moved=10**9, copy_seconds=1.0),
-    CaseResult("hard", {"numpy": 16.0, "einloom": 2.0}, moved=10**9, copy_seconds=1.0),
-    CaseResult("behind", {"numpy": 1.0, "einloom": 2.0}),
+    CaseResult(
+        "even",
+        {"numpy": 4.0, "torch": 2.0, "einloom": 2.0},
+        moved=10**9,
+        copy_seconds=1.0,
+        predicted_peak=10**8,
+        peaks={"einloom": 4 * 10**8, "numpy": 10**8, "opt_einsum": 2 * 10**8},
+    ),
+    CaseResult(
+        "hard", {"numpy": 16.0, "einloom": 2.0}, moved=10**9, copy_seconds=1.0, roofline=0.5
+    ),
+    CaseResult("behind", {"numpy": 1.0, "einloom": 2.0}, roofline=2.0),
     CaseResult("floor", {"floor": 1.0, "einloom": 2.0}, baselines=("floor",)),
     CaseResult("trial", facts={"einloom": "survives"}),
 ]
@@ -137,6 +267,12 @@ def test_summary() -> None:
     assert totals["copy_fraction"] == pytest.approx(0.5)
     assert (totals["hard_cases"], totals["best_peer_over_ours_hard"]) == (1, pytest.approx(8.0))
     assert totals["behind"] == {"behind": 0.5}
+    assert totals["peers"]["torch"] == {"cases": 1, "over_ours": 1.0, "behind": {}}
+    assert totals["peers"]["numpy"]["behind"] == {"behind": 0.5}
+    assert totals["time_over_roofline"] == pytest.approx((4 * 1) ** (1 / 2))
+    assert totals["below_roofline"] == {"behind numpy": 0.5}
+    assert totals["peak_above_predicted"] == totals["peak_above_peers"] == {"even": 4.0}
+    assert totals["peak_over_least_of_peers"] == pytest.approx(4.0)
 
 
 def test_report_is_kept_as_json(
@@ -151,6 +287,27 @@ def test_report_is_kept_as_json(
     document = json.loads((report.RESULTS / "some.json").read_text(encoding="utf-8"))
     assert document["machine"] == {"cpus": 2}
     assert [case["ratio"] for case in document["results"]] == [1.0, 8.0, 0.5, None, None]
+
+
+def test_picture_has_a_row_for_each_problem() -> None:
+    """It is well-formed, and marks stand in the order of the times; who was not timed has none."""
+    document = {
+        "machine": {"threads": 2, "processor": "A & B", "date": "2000-01-01"},
+        "summary": {"time_over_roofline": 1.5},
+        "results": [
+            {"name": "one<", "roofline": 1.0, "seconds": {"einloom": 1.5, "jax": 3.0}},
+            {"name": "view", "roofline": None, "seconds": {"einloom": 1.0}},
+        ],
+    }
+    root = ElementTree.fromstring(picture.picture(document))
+    space = {"svg": "http://www.w3.org/2000/svg"}
+    texts = [text.text or "" for text in root.findall("svg:text", space)]
+    assert "one<" in texts
+    assert "view" not in texts
+    assert any("A & B" in text and "1.50" in text for text in texts)
+    marks = {group[0].text: float(group[1].attrib["cx"]) for group in root.findall("svg:g", space)}
+    assert list(marks) == ["jax: 3.00", "einloom: 1.50"]
+    assert marks["einloom: 1.50"] < marks["jax: 3.00"]
 
 
 # ---- the cases --------------------------------------------------------------------------------
@@ -170,6 +327,33 @@ def test_published_patterns_lie_as_the_file_says() -> None:
             assert src.flags.f_contiguous
         else:
             assert [stride // 8 for stride in src.strides] == layout["strides"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_expressions_are_complete_and_bounded(size: str) -> None:
+    cases = list(published_expressions(size))
+    assert {case.number for case in cases} == set(range(1, 37))
+    for case in cases:
+        assert len(case.source.split(":")) >= 2
+        plan = einloom.plan(case.equation, *case.shapes, dtype=case.dtype)
+        assert plan.peak_bytes < 1.5 * 2**30, case.name
+
+
+@pytest.mark.parametrize("case", list(published_expressions("small")), ids=lambda case: case.name)
+def test_small_expressions_agree(case: Sized) -> None:
+    arrays = case.arrays()
+    assert [x.shape for x in arrays] == list(case.shapes)
+    assert any(x.flags.c_contiguous for x in arrays) != case.slices
+    reference = np.einsum(case.equation, *arrays, optimize=True)
+    scale = np.max(np.abs(reference), initial=1e-300)
+    for who, call in contenders(case, arrays):
+        np.testing.assert_allclose(
+            np.asarray(call()) - case.accumulates,
+            reference,
+            rtol=1e-9,
+            atol=1e-9 * scale,
+            err_msg=who,
+        )
 
 
 def test_laid_out_keeps_the_shape(rng: np.random.Generator) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from ..harness import CaseResult
 from .einsum import einsum
 from .elementwise import elementwise
+from .expressions import expressions
+from .first_calls import cold
 from .imports import imports
 from .layouts import layouts
 from .overhead import overhead
@@ -18,6 +20,8 @@ from .threads import threads
 SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "overhead": overhead,
     "einsum": einsum,
+    "cold": cold,
+    "expressions": expressions,
     "permutations": permutations,
     "elementwise": elementwise,
     "reductions": reductions,

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import opt_einsum
 
 import einloom
 from einloom.contract.problem_file import ProblemFile, read_problem
 
 from .. import peers
-from ..harness import CaseResult, measure
-from ..machine import Contender
+from ..harness import CaseResult, measure, patience
+from ..machine import Contender, rates
+from ..memory import peak_bytes
+from ..roofline import roofline
 
 INSTANCES = Path(__file__).parents[1] / "instances"
 SMALL = ("bin_matmul_256", "nary_matmul_chain_64")
-SLOW_FOR_NUMPY = ("gm_queen5", "tensornetwork_permutation")  # minutes for opt_einsum with NumPy
+ON_NUMPY = ("einloom", "np.einsum", "opt_einsum+numpy", "cotengra+numpy", "pytblis")
+NUMPY_LABELS = 52  # np.einsum reads ASCII letters only
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem with its operands, and the path that everybody follows."""
+
+    problem: ProblemFile
+    arrays: list[Any]
+    path: list[tuple[int, ...]]
+
+    @property
+    def numpy_path(self) -> list[Any]:
+        return ["einsum_path", *self.path]
 
 
 def einsum(quick: bool) -> Iterator[CaseResult]:
@@ -27,26 +47,116 @@ def einsum(quick: bool) -> Iterator[CaseResult]:
             continue
         problem = read_problem(file)
         arrays = problem.arrays(0)
-        path = problem.paths["opt_flops"]
+        path = [tuple(step) for step in problem.paths["opt_flops"]]
         plan = einloom.plan(problem.equation, *arrays, planner=path)
-        yield measure(
+        ours = einloom.compile(plan)
+        contenders: dict[str, Contender] = {"einloom": partial(ours, *arrays)}
+        left_out: dict[str, str] = {}
+        facts: dict[str, Any] = {"flops": str(plan.flops)}
+        for who, prepare in PEERS.items():
+            try:
+                with patience():
+                    prepared = prepare(Case(problem, arrays, path), facts)
+            except Exception as error:  # a peer that cannot do the case loses it, no more
+                left_out[who] = f"{type(error).__name__}: {error}"[:200]
+                continue
+            if prepared is not None:
+                contenders[who] = prepared
+        result = measure(
             problem.name,
-            dict(_contenders(problem, arrays, path, einloom.compile(plan))),
-            facts={"flops": str(plan.flops), "peak_bytes": plan.peak_bytes},
+            contenders,
+            left_out=left_out,
+            facts=facts,
+            roofline=roofline(plan, rates(quick)),
             quick=quick,
         )
+        result.predicted_peak = plan.peak_bytes
+        result.peaks = {
+            who: peak_bytes(contenders[who], arrays) for who in ON_NUMPY if who in result.seconds
+        }
+        yield result
 
 
-def _contenders(
-    problem: ProblemFile, arrays: list[Any], path: Any, ours: Callable[..., Any]
-) -> Iterator[tuple[str, Contender]]:
-    yield "einloom", lambda: ours(*arrays)
-    theirs = opt_einsum.contract_expression(
-        problem.equation, *problem.shapes, optimize=[tuple(step) for step in path]
+# ---- peers: what is prepared is not timed; None for what is not installed ---------------------
+
+
+def _numpy(case: Case, facts: dict[str, Any]) -> Contender:
+    labels = len(set(case.problem.equation) - set(",->"))
+    if labels > NUMPY_LABELS:
+        raise ValueError(f"{labels} labels, np.einsum takes {NUMPY_LABELS}")
+    return partial(np.einsum, case.problem.equation, *case.arrays, optimize=case.numpy_path)
+
+
+def _opt_einsum(case: Case, facts: dict[str, Any]) -> Contender:
+    return partial(_opt_einsum_expression(case), *case.arrays)
+
+
+def _opt_einsum_torch(case: Case, facts: dict[str, Any]) -> Contender | None:
+    tensors = _tensors(case)
+    return partial(_opt_einsum_expression(case), *tensors) if tensors else None
+
+
+def _opt_einsum_expression(case: Case) -> Callable[..., Any]:
+    problem = case.problem
+    made: Callable[..., Any] = opt_einsum.contract_expression(
+        problem.equation, *problem.shapes, optimize=case.path
     )
-    if not problem.name.startswith(SLOW_FOR_NUMPY):
-        yield "opt_einsum+numpy", lambda: theirs(*arrays)
+    return made
+
+
+def _cotengra(case: Case, facts: dict[str, Any]) -> Contender | None:
+    return peers.cotengra() and partial(_cotengra_expression(case), *case.arrays)
+
+
+def _cotengra_torch(case: Case, facts: dict[str, Any]) -> Contender | None:
+    tensors = _tensors(case) if peers.cotengra() else None
+    return partial(_cotengra_expression(case), *tensors) if tensors else None
+
+
+def _cotengra_expression(case: Case) -> Callable[..., Any]:
+    inputs, _, output = case.problem.equation.partition("->")
+    made: Callable[..., Any] = peers.cotengra().array_contract_expression(
+        [tuple(term) for term in inputs.split(",")],
+        tuple(output),
+        shapes=case.problem.shapes,
+        optimize=case.path,
+        cache=False,
+    )
+    return made
+
+
+def _jax(case: Case, facts: dict[str, Any]) -> Contender | None:
+    jax = peers.jax()
+    if jax is None:
+        return None
+    arrays = [jax.numpy.asarray(x) for x in case.arrays]
+    jitted = jax.jit(
+        partial(jax.numpy.einsum, case.problem.equation, optimize=case.path, precision="highest")
+    )
+    start = time.perf_counter()
+    jitted.lower(*arrays).compile()
+    facts["jax_compile_seconds"] = time.perf_counter() - start
+    return lambda: jitted(*arrays).block_until_ready()
+
+
+def _pytblis(case: Case, facts: dict[str, Any]) -> Contender | None:
+    pytblis = peers.pytblis()
+    return pytblis and partial(
+        pytblis.einsum, case.problem.equation, *case.arrays, optimize=case.numpy_path
+    )
+
+
+def _tensors(case: Case) -> list[Any]:
     torch = peers.torch()
-    if torch is not None and not problem.name.startswith("gm_queen5"):
-        tensors = [torch.from_numpy(x) for x in arrays]
-        yield "opt_einsum+torch", lambda: theirs(*tensors)
+    return [torch.from_numpy(x) for x in case.arrays] if torch else []
+
+
+PEERS: dict[str, Callable[[Case, dict[str, Any]], Contender | None]] = {
+    "np.einsum": _numpy,
+    "opt_einsum+numpy": _opt_einsum,
+    "opt_einsum+torch": _opt_einsum_torch,
+    "cotengra+numpy": _cotengra,
+    "cotengra+torch": _cotengra_torch,
+    "jax": _jax,
+    "pytblis": _pytblis,
+}
