@@ -19,16 +19,16 @@ from ..program.ir import Program
 from ..program.passes import optimise
 from ..program.schedule import schedule
 from ..program.serial import read_document
-from ..program.sliced import Assembly, sliced_bytes
+from ..program.sliced import Assembly, scaled_bytes, sliced_bytes
 from . import show
-from .arguments import is_number
+from .arguments import has_exponent, is_number
 from .cost import Cost, total_cost
 from .lower import is_view, lower
 from .network import Network
 from .tree import ContractionTree, Path
 
 FORMAT = "einloom.plan"
-VERSION = 2  # 1 had no sliced labels
+VERSION = 3  # 1 had no sliced labels, 2 no exponents kept apart
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Plan:
         constants: operands that keep their values from call to call.
         sliced: labels, by their numbers in the network, at whose values the contraction is cut into
             slices, which run one after the other.
+        strip_exponent: whether the result is a mantissa and an exponent of ten.
     """
 
     network: Network
@@ -63,6 +64,7 @@ class Plan:
     order: str = "K"
     constants: frozenset[int] = frozenset()
     sliced: tuple[int, ...] = ()
+    strip_exponent: bool = False
 
     @property
     def path(self) -> Path:
@@ -109,7 +111,15 @@ class Plan:
     @property
     def lowered(self) -> Program:
         """The program as lowered, before any pass."""
-        return lower(self.network, self.tree, self.dtypes, self.dtype, self.conj, self.sliced)
+        return lower(
+            self.network,
+            self.tree,
+            self.dtypes,
+            self.dtype,
+            self.conj,
+            self.sliced,
+            self.strip_exponent,
+        )
 
     @property
     def assembly(self) -> Assembly:
@@ -125,7 +135,8 @@ class Plan:
     def peak_bytes(self) -> int:
         """Operands, intermediates, scratch and result at the worst moment, in bytes."""
         if self.sliced:
-            return sliced_bytes(self.program, self.assembly, cpu()).peak_bytes
+            count = scaled_bytes if self.strip_exponent else sliced_bytes
+            return count(self.program, self.assembly, cpu()).peak_bytes
         peak = schedule(self.program, cpu()).peak_bytes
         output = self.program.slots[self.program.outputs[0]].nbytes
         return peak if self.order == "K" else peak + output  # the copy into the order asked for
@@ -157,6 +168,7 @@ class Plan:
                 "order": self.order,
                 "constants": sorted(self.constants),
                 "sliced": self.sliced,
+                "strip_exponent": self.strip_exponent,
             }
         )
 
@@ -174,6 +186,7 @@ class Plan:
         notes = [
             ("Conjugated operands", ", ".join(map(str, sorted(self.conj)))),
             ("Constants", ", ".join(map(str, sorted(self.constants)))),
+            ("Result", "mantissa, exponent of ten" if self.strip_exponent else ""),
             *self._slices_in_words(),
         ]
         return show.table(
@@ -245,7 +258,15 @@ def _from_document(data: dict[str, Any]) -> Plan:
         order=data["order"],
         constants=frozenset(_ints(data["constants"])),
         sliced=_sliced(data, network),
+        strip_exponent=_strips(data, dtype),
     )
+
+
+def _strips(data: dict[str, Any], dtype: np.dtype[np.generic]) -> bool:
+    strips = data["strip_exponent"] if data["version"] > 2 else False
+    if type(strips) is not bool or (strips and not has_exponent(dtype)):
+        raise ValueError(f"strip_exponent, got {strips!r:.40} for {dtype}")
+    return strips
 
 
 def _sliced(data: dict[str, Any], network: Network) -> tuple[int, ...]:

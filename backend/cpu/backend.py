@@ -38,6 +38,7 @@ from .fused import bind_fused, fused_scratch_bytes
 from .indexing import bind_gather, gather_scratch_bytes
 from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
+from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_bytes
 from .strided import MOST_AXES
 from .sum_product import BLOCK as PRODUCT_BLOCK
 
@@ -71,6 +72,8 @@ BINDERS: dict[str, structure.Binder] = {
     },
     "argmax": bind_argument(np.argmax),
     "argmin": bind_argument(np.argmin),
+    "normal_exponent": bind_normal_exponent,
+    "ldexp": bind_ldexp,
     "dot_general": bind_product,
     "dot_general_add": bind_product_added,
     "matmul": bind_matmul,
@@ -214,6 +217,10 @@ class CpuBackend:
         if op in ("argmax", "argmin"):
             line = inputs[0].shape[attrs["axis"]] * inputs[0].dtype.itemsize
             return threads * (BLOCK + line) + widened_bytes(inputs[0])
+        if op == "normal_exponent":
+            return normal_exponent_scratch_bytes(inputs[0], threads)
+        if op == "ldexp" and compute_dtype(inputs[0].dtype) != inputs[0].dtype:
+            return threads * TEMPORARIES * BLOCK
         if op in GATHERS:
             return gather_scratch_bytes(attrs, inputs)
         return 0
