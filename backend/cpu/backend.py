@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
@@ -35,6 +35,7 @@ from .contraction import bind_matmul, bind_sum_product, dot_engine, matmul_attrs
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
 from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
+from .gemm_batch import gemm_batch
 from .indexing import bind_gather, gather_scratch_bytes
 from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
@@ -287,6 +288,16 @@ class CpuBackend:
             )
         with np.errstate(all="ignore"):
             return _assigned(target, source, alpha, beta)
+
+    def gemm_batch(
+        self,
+        pairs: Sequence[tuple[Any, Any]],
+        out: Sequence[Any] | None,
+        chains: Sequence[Sequence[int]],
+        alpha: Any = 1,
+        beta: Any = 0,
+    ) -> list[Any]:
+        return gemm_batch(self, pairs, out, chains, alpha, beta, self.threads or num_threads())
 
     def view(self, array: Any) -> View:
         if not isinstance(array, np.ndarray):
