@@ -83,6 +83,8 @@ class OpRow:
         """Whether the output may lie exactly where this operand does: each of its elements is read no
         later than that of the output is written."""
         at = min(position, len(self.operands) - 1)
+        if self.name == "ldexp":
+            return at == 0
         return self.group == "elementwise" or self.operands[at] == "acc"
 
 
@@ -390,6 +392,12 @@ _op("argmin", "x", "axis", ORDERED, "index", rules.argument,
     "out = index of the first smallest element along axis, of the first NaN if any", "nx argmin")
 _op("associative_scan", "x", "axis kind", NUMBERS, "same", rules.scan,
     "out[i] = sum, prod, max or min of x[0..i] along axis", "nx associative_scan")
+
+_GROUP.append("scaling")
+_op("normal_exponent", "x", "", FLOATING, "index", rules.scalar,
+    "out = k with 1/2 <= 2**k max |x| < 1, of complex numbers over their parts; 0 if there is none")
+_op("ldexp", "x k:index", "", FLOATING, "same", rules.ldexp,
+    "out = x * 2**k, one k for all of x")
 
 _GROUP.append("order")
 _op("sort", "x", "axis descending", NUMBERS, "same", rules.sort,

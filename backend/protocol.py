@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -108,6 +108,22 @@ class Backend(Protocol):
 
         Other dtypes are converted as `ndarray.astype` does, with no check: the fronts know what the
         user allowed.
+        """
+        ...
+
+    def gemm_batch(
+        self,
+        pairs: Sequence[tuple[Any, Any]],
+        out: Sequence[Any] | None,
+        chains: Sequence[Sequence[int]],
+        alpha: Any = 1,
+        beta: Any = 0,
+    ) -> list[Any]:
+        """alpha * a @ b of every pair, matrices of one dtype each; with `out` added to beta times what its
+        array held before the first of its pairs.
+
+        With `out`, `chains` are sequences of pairs to be done one after another: those with the same target,
+        or targets that overlap. Different chains write to different memory; no target overlaps an operand.
         """
         ...
 

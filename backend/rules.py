@@ -236,6 +236,18 @@ def argument(attrs: Attrs, shapes: Shapes) -> Shape:
     return without(x, (axis,))
 
 
+def scalar(attrs: Attrs, shapes: Shapes) -> Shape:
+    """One number of the whole operand."""
+    return ()
+
+
+def ldexp(attrs: Attrs, shapes: Shapes) -> Shape:
+    x, k = shapes
+    if k != ():
+        raise ProgramError(f"ldexp: k of shape {k} must be a scalar")
+    return x
+
+
 def scan(attrs: Attrs, shapes: Shapes) -> Shape:
     check_axes("associative_scan", "axis", (attrs["axis"],), len(shapes[0]))
     if attrs["kind"] not in ("sum", "prod", "max", "min"):

@@ -26,6 +26,7 @@ from .arguments import (
     as_dtype,
     conj_positions,
     constant_positions,
+    exponent_flag,
     memory_limit_bytes,
     memory_order,
     result_dtype,
@@ -60,6 +61,7 @@ def plan(
     order: str = "K",
     conj: Iterable[int] = (),
     embed_diagonal: bool = False,
+    strip_exponent: bool = False,
 ) -> Plan:
     """Find in which order to contract: out[o] = sum over the other labels of the product of operands.
 
@@ -81,6 +83,7 @@ def plan(
         order: memory order of the result, as in numpy.einsum.
         conj: positions of operands to conjugate.
         embed_diagonal: allow repeated output labels.
+        strip_exponent: as in `einsum`: what is compiled from the plan returns mantissa and exponent.
 
     Returns:
         Plan: frozen; `print` shows a table, `path` is opt_einsum's.
@@ -109,6 +112,7 @@ def plan(
         order=order,
         conj=conj,
         embed_diagonal=embed_diagonal,
+        strip_exponent=strip_exponent,
     )
 
 
@@ -130,7 +134,7 @@ def compile(
         constants: operands kept inside the expression: {position: array}, or positions whose arrays
             stand among `shapes_or_arrays`. They are left out of later calls.
         device: "cpu".
-        planning: further arguments of `plan`.
+        planning: further arguments of `plan`, strip_exponent=True among them.
 
     Returns:
         Expression: `expr(*arrays, out=None, alpha=1, beta=0)`.
@@ -182,6 +186,7 @@ def _planned(
     order: str = "K",
     conj: Iterable[int] = (),
     embed_diagonal: bool = False,
+    strip_exponent: bool = False,
 ) -> Plan:
     """`plan`, for the front that the user called."""
     network, groups, dtypes, layouts = _network(source, given, dtype, embed_diagonal, call)
@@ -190,7 +195,9 @@ def _planned(
         network,
         groups,
         dtypes=dtypes,
-        dtype=result_dtype(dtypes, dtype, None, "same_kind", is_view(network), call),
+        dtype=result_dtype(
+            dtypes, dtype, None, "same_kind", is_view(network) and not strip_exponent, call
+        ),
         choice=planner,
         objective=objective,
         memory_limit=memory_limit_bytes(memory_limit, call),
@@ -200,6 +207,7 @@ def _planned(
         order=memory_order(order, call),
         constants=constant_positions(constants, n, call),
         layouts=layouts,
+        strip_exponent=strip_exponent,
         call=call,
         argument="planner",
     )
@@ -223,6 +231,7 @@ def search(
     order: str = "K",
     constants: frozenset[int] = frozenset(),
     layouts: tuple[Axes | None, ...] = (),
+    strip_exponent: bool = False,
     call: str = "einsum",
     argument: str = "optimize",
 ) -> Plan:
@@ -238,6 +247,7 @@ def search(
             f"{call}: the result has {len(network.output_axes)} axes, a NumPy array at most {MOST_AXES}; "
             f"sum over some, or give some operands apart"
         )
+    strip_exponent = exponent_flag(strip_exponent, dtype, call)
     planner = as_planner(choice, call, argument)
     if groups and isinstance(choice, (list, tuple)) and choice and not _is_named(choice):
         raise OptionError(
@@ -261,7 +271,7 @@ def search(
     def _plan_of(found: Candidate, objective: str) -> Plan:
         return Plan(
             network, found.tree, dtypes, dtype, objective, found.planner, seed, found.proof,
-            conj, order, constants, layouts=layouts if any(layouts) else (),
+            conj, order, constants, layouts=layouts if any(layouts) else (), strip_exponent=strip_exponent,
         )  # fmt: skip
 
     start = time.perf_counter()

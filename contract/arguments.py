@@ -11,7 +11,7 @@ from .._base.errors import CallError, DTypeError, OptionError, SubscriptError
 from .._base.memory import available_bytes
 from .._base.numbers import parse_bytes
 from .._base.options import check_memory_limit, get_options
-from ..backend.spec import ArraySpec, dtype_from_name, is_lowprec, layout_of
+from ..backend.spec import ArraySpec, compute_dtype, dtype_from_name, is_lowprec, layout_of
 from ..program.trace import Traced
 from .notation import Notation, interleaved, parse
 
@@ -161,6 +161,23 @@ def as_dtype(dtype: Any, call: str) -> DType | None:
     except TypeError as error:
         reason = f" ({error})" if isinstance(error, DTypeError) else ""
         raise DTypeError(f"{call}(dtype={dtype!r:.60}): this is no dtype{reason}") from None
+
+
+def exponent_flag(strip_exponent: Any, dtype: DType, call: str) -> bool:
+    """`strip_exponent`, refused where results of `dtype` have no exponent."""
+    if type(strip_exponent) is not bool:
+        raise OptionError(f"{call}(strip_exponent={strip_exponent!r:.60}): give True or False")
+    if strip_exponent and not has_exponent(dtype):
+        raise DTypeError(
+            f"{call}(strip_exponent=True): the result has dtype {dtype}, which has no exponent to keep "
+            f'apart; pass dtype="float64", or another floating or complex one'
+        )
+    return strip_exponent
+
+
+def has_exponent(dtype: DType) -> bool:
+    """Whether numbers of this dtype are computed as floating or complex ones."""
+    return compute_dtype(dtype).kind in "fc"
 
 
 def is_number(dtype: DType) -> bool:

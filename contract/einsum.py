@@ -10,7 +10,7 @@ import numpy as np
 from .._base.caches import Cache, Quick
 from .._base.errors import CallError, DTypeError
 from .._base.options import Options, get_options
-from ..backend.door import as_ndarray, check_torch_out, is_torch, to_torch
+from ..backend.door import as_ndarray, check_torch_out, is_torch
 from ..backend.spec import LARGE, layout_of
 from ..program.trace import traced_among
 from .api import search
@@ -22,7 +22,7 @@ from .arguments import (
     spec_of,
     split_call,
 )
-from .expression import ONE, ZERO, Expression
+from .expression import ONE, ZERO, Expression, as_torch
 from .lower import is_view
 from .network import Network
 from .notation import Notation, resolve
@@ -51,6 +51,7 @@ def einsum(
     beta: Any = 0,
     conj: Iterable[int] = (),
     embed_diagonal: bool = False,
+    strip_exponent: bool = False,
 ) -> Any:
     """Einstein summation: out[o] = alpha * sum over the labels not in o of prod_i x_i[l_i] + beta * out.
 
@@ -74,9 +75,14 @@ def einsum(
         alpha, beta: factors of the result and of what `out` holds; out is not read when beta is 0.
         conj: positions of operands to conjugate.
         embed_diagonal: allow labels that repeat in the output; the result stands on their diagonal.
+        strip_exponent: return (mantissa, exponent) with result = mantissa * 10**exponent, for results
+            that over- or underflow; `out` takes the mantissa, alpha and beta are not for it.
 
     Returns:
         numpy.ndarray, or a NumPy scalar for a result without axes; torch tensors come back as torch.
+        With strip_exponent a tuple of it and a float, a whole number: the largest absolute value of the
+        mantissa (of complex numbers, of their parts) is from 1 to 10. For zeros it is 0.0. Where an
+        element is infinite or not a number, so is the mantissa's, and its largest may be anything.
 
     Raises:
         SubscriptError, ShapeError, OptionError, PathError: bad input; each is a ValueError.
@@ -91,11 +97,15 @@ def einsum(
     >>> einsum("i->ii", np.array([1, 2]), embed_diagonal=True)
     array([[1, 0],
            [0, 2]])
+    >>> mantissa, exponent = einsum("i,i->", np.full(3, 1e200), np.full(3, 1e200), strip_exponent=True)
+    >>> print(f"{mantissa:.3f}e{exponent:.0f}")
+    3.000e400
     """
     is_plain = (
         out is None and optimize is AUTO and dtype is None and order is KEEP and casting is SAFE
         and memory_limit is None and alpha is ONE and beta is ZERO and conj is NONE
-        and embed_diagonal is False and bool(operands) and type(operands[0]) is str
+        and embed_diagonal is False and strip_exponent is False
+        and bool(operands) and type(operands[0]) is str
     )  # fmt: skip
     if is_plain:
         recent = _RECENT.items.get(operands[0])
@@ -123,6 +133,7 @@ def einsum(
             memory_limit,
             conj,
             embed_diagonal,
+            strip_exponent,
         )
         if key is not None:
             expression = _EXPRESSIONS.get(key)
@@ -133,15 +144,21 @@ def einsum(
     if is_torch(out):
         check_torch_out(out, "einsum")
         shared = as_ndarray(out, "einsum(out=...)", 0)
-        einsum(
+        result = einsum(
             *operands, out=shared, optimize=optimize, dtype=dtype, order=order, casting=casting,
             memory_limit=memory_limit, alpha=alpha, beta=beta, conj=conj, embed_diagonal=embed_diagonal,
+            strip_exponent=strip_exponent,
         )  # fmt: skip
-        return out
+        return (out, result[1]) if strip_exponent else out
     given, notation = split_call(operands, "einsum")
     if (traced := traced_among(given)) is not None:
         from .traced import traced_einsum  # loaded only where something is traced
 
+        if strip_exponent:
+            raise CallError(
+                "einsum(strip_exponent=True): inside trace exponents cannot be kept apart; call it "
+                "outside, with arrays"
+            )
         return traced_einsum(
             given, notation, traced, out=out, optimize=optimize, dtype=dtype, order=order,
             casting=casting, memory_limit=memory_limit, alpha=alpha, beta=beta, conj=conj,
@@ -154,8 +171,9 @@ def einsum(
     expression = None
     if key is None:
         key = _key(
-            notation, checked, out, path, dtype, order, casting, memory_limit, conj, embed_diagonal
-        )
+            notation, checked, out, path, dtype, order, casting, memory_limit, conj, embed_diagonal,
+            strip_exponent,
+        )  # fmt: skip
         expression = _EXPRESSIONS.get(key) if key is not None else None
     if expression is None:
         found = _planned(
@@ -169,16 +187,18 @@ def einsum(
             memory_limit,
             conj,
             embed_diagonal,
+            strip_exponent,
         )
         expression = Expression(found)
         if key is not None:
             _EXPRESSIONS.put(key, expression)
             if is_plain:
                 _remember(operands[0], expression)
-    if not all(x.dtype.isnative for x in checked) and not is_view(expression.plan.network):
+    is_given = is_view(expression.plan.network) and not strip_exponent
+    if not all(x.dtype.isnative for x in checked) and not is_given:
         checked = [_native(x) for x in checked]
     result = expression.contract(checked, out, alpha, beta)
-    return to_torch(result) if out is None and any(map(is_torch, given)) else result
+    return as_torch(result) if out is None and any(map(is_torch, given)) else result
 
 
 def _remember(text: str, expression: Expression) -> None:
@@ -227,10 +247,11 @@ def _planned(
     memory_limit: Any,
     conj: Iterable[int],
     embed_diagonal: bool,
+    strip_exponent: bool,
 ) -> Plan:
     equation = resolve(notation, [x.ndim for x in arrays], "einsum", embed_diagonal)
     network = Network.of(equation, [x.shape for x in arrays], "einsum")
-    view = is_view(network)
+    view = is_view(network) and not strip_exponent
     dtypes = tuple(x.dtype if view else x.dtype.newbyteorder("=") for x in arrays)
     out_dtype = None if out is None else out.dtype.newbyteorder("=")
     # NumPy's optimised einsum assigns into an `out` without axes whatever its dtype, and tests it
@@ -245,6 +266,7 @@ def _planned(
         conj=conj_positions(conj, len(arrays), "einsum"),
         order=_planned_order(memory_order(order, "einsum"), out),
         layouts=tuple(map(layout_of, arrays)),
+        strip_exponent=strip_exponent,
     )
 
 
@@ -266,6 +288,7 @@ def _key(
     memory_limit: Any,
     conj: Any,
     embed_diagonal: bool,
+    strip_exponent: bool,
 ) -> Any:
     """What the expression depends on, or None where an argument cannot be a key."""
     settings = get_options()
@@ -273,7 +296,17 @@ def _key(
         return None
     if isinstance(memory_limit, float) or isinstance(settings.memory_limit, float):
         return None  # a fraction of what is available changes from call to call
-    key = [text, optimize, dtype, order, casting, conj, embed_diagonal, memory_limit]
+    key = [
+        text,
+        optimize,
+        dtype,
+        order,
+        casting,
+        conj,
+        embed_diagonal,
+        strip_exponent,
+        memory_limit,
+    ]
     key += (settings.small, settings.budget, settings.memory_limit)
     if out is not None:
         if type(out) is not np.ndarray:

@@ -18,7 +18,7 @@ from ..backend.spec import LARGE, ArraySpec, Axes, Shape
 from ..program.executable import Executable
 from ..program.ir import Program
 from ..program.parts import split_constants
-from ..program.sliced import SlicedExecutable
+from ..program.sliced import ScaledSlices, SlicedExecutable
 from .plan import Plan
 
 ONE, ZERO = 1, 0  # the defaults of alpha and beta: the same objects when nothing is given
@@ -30,7 +30,8 @@ CHECK_FROM = 64 << 20
 class Expression:
     """Contracts arrays of fixed shapes and dtypes along a plan.
 
-    `expr(*arrays, out=None, alpha=1, beta=0)` computes alpha * contraction + beta * out.
+    `expr(*arrays, out=None, alpha=1, beta=0)` computes alpha * contraction + beta * out; compiled with
+    strip_exponent=True, `expr(*arrays, out=None)` is (mantissa, exponent), as of `einsum`.
     Operands that were given as constants are left out of the call: what depends on them alone is computed
     when it is compiled. `plan`, `program`, `source` and `peak_bytes` show what runs; `explain` predicts, and
     with arrays measures, each instruction.
@@ -49,13 +50,14 @@ class Expression:
             self._held = _computed(before, program, plan, self.constants)
         executable: Executable | SlicedExecutable
         if plan.sliced:
-            executable = SlicedExecutable(program, plan.assembly, cpu())
+            kind = ScaledSlices if plan.strip_exponent else SlicedExecutable
+            executable = kind(program, plan.assembly, cpu())
             self._certain = executable.bytes.certain_bytes
             plain = False
         else:
             executable = Executable(program, cpu())
             self._certain = executable.schedule.certain_bytes
-            plain = plan.order == "K" or executable.is_view
+            plain = (plan.order == "K" or executable.is_view) and not plan.strip_exponent
         self._executable = executable
         small = self._certain < CHECK_FROM
         self._plain = small and plain and bool(program.instructions)
@@ -98,7 +100,7 @@ class Expression:
         operands = [_native(as_ndarray(x, "expression", k)) for k, x in enumerate(arrays)]
         self._check(operands)
         result = self.contract(operands, out, alpha, beta)
-        return to_torch(result) if out is None and any(map(is_torch, arrays)) else result
+        return as_torch(result) if out is None and any(map(is_torch, arrays)) else result
 
     def contract(
         self, operands: Sequence[Any], out: Any = None, alpha: Any = 1, beta: Any = 0
@@ -257,6 +259,8 @@ def deliver(
     beta: Any,
 ) -> Any:
     """Run and hand over: alpha * result + beta * out, into `out` when given."""
+    if plan.strip_exponent:
+        return _deliver_scaled(executable, plan, operands, out, alpha, beta)
     scaled = _given(alpha, 1) or _given(beta, 0)
     if scaled:
         alpha, beta = _scalar(alpha, plan.dtype, "alpha"), _scalar(beta, plan.dtype, "beta")
@@ -295,6 +299,37 @@ def deliver(
     if overlaps and np.may_share_memory(out, result):
         result = result.copy()  # a view of an operand: it must not change while it is read
     return executable.backend.assign(out, result, alpha, beta)
+
+
+def _deliver_scaled(
+    executable: Executable | SlicedExecutable,
+    plan: Plan,
+    operands: Sequence[Any],
+    out: Any,
+    alpha: Any,
+    beta: Any,
+) -> tuple[Any, float]:
+    """(mantissa, exponent), the mantissa in `out` when given."""
+    if _given(alpha, 1) or _given(beta, 0):
+        raise OptionError(
+            "einsum(alpha=..., beta=...): with strip_exponent=True nothing is scaled or added to; "
+            "multiply the mantissa yourself"
+        )
+    if out is not None:
+        check_out(out, tuple(plan.network.extents[label] for label in plan.network.output_axes))
+    mantissa, exponent = executable(*operands)
+    if out is not None:
+        mantissa = executable.backend.assign(out, mantissa)
+    elif mantissa.ndim == 0:
+        mantissa = mantissa[()]
+    elif plan.order != "K":
+        mantissa = np.asarray(mantissa, order=_order(plan.order, operands))  # type: ignore[call-overload]
+    return mantissa, float(exponent)
+
+
+def as_torch(result: Any) -> Any:
+    """A result as a torch tensor; of a mantissa and its exponent, the mantissa."""
+    return (to_torch(result[0]), result[1]) if type(result) is tuple else to_torch(result)
 
 
 def _order(order: str, operands: Sequence[Any]) -> str:

@@ -8,6 +8,9 @@ computation (float32 for the half precisions) before anything is added.
 
 A sliced label is a static index: every operand that carries it is cut at that position first, and
 the program gives what one slice contributes to the result.
+
+With its exponent kept apart, every tensor is normalised by a power of two before it is multiplied:
+`program.scaling` says how. Operands are just before their step, so that few copies of them are alive.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy as np
 from ..backend.spec import Axes, compute_dtype, dtype_name
 from ..program.builder import Builder
 from ..program.ir import At, Program
+from ..program.scaling import Scaling
 from .cost import Labels, StepLabels, walk
 from .network import Network
 from .tree import ContractionTree
@@ -35,11 +39,15 @@ def lower(
     conj: frozenset[int] = frozenset(),
     sliced: Axes = (),
     layouts: Sequence[Axes | None] = (),
+    strip_exponent: bool = False,
 ) -> Program:
     """The program that contracts `network` along `tree` with operands of `dtypes` to `dtype`.
 
     With labels sliced it is that of one slice: static index k is the value of label sliced[k], and the
     result has no axis of it. What must still be added up has the dtype of computation.
+
+    With `strip_exponent` the program has two results, a mantissa and a float64 without axes: an exponent of
+    ten; or of two for a slice, whose mantissa has the dtype of computation.
     """
     build = Builder()
     inputs = [
@@ -48,14 +56,18 @@ def lower(
             dtypes, network.shapes, layouts or [None] * len(dtypes), strict=True
         )
     ]
-    view, whole = is_view(network), network
+    view, whole = is_view(network) and not strip_exponent, network
     if sliced:
         network = whole.slice(sliced)
         at = {x: build.index(whole.name(x), whole.extents[x]) for x in sliced}
         inputs = [_cut(build, whole, operand, slot, at) for operand, slot in enumerate(inputs)]
-    if len(inputs) > 1 and 0 in network.extents:
-        return build.finish(_zeros(build, network, dtype))
+    if (len(inputs) > 1 or strip_exponent) and 0 in network.extents:
+        results = [_zeros(build, network, dtype)]
+        if strip_exponent:
+            results.append(build("constant", value=0, dtype="float64"))
+        return build.finish(*results)
     wide = compute_dtype(dtype)
+    scaling = Scaling(build, wide) if strip_exponent else None
     if not whole.open.issuperset(sliced):
         dtype = wide
     tensors: dict[int, Tensor] = {}
@@ -63,16 +75,27 @@ def lower(
         tensor = _squeezed(build, network, operand, slot)
         if not view:
             tensor = (build.convert(tensor[0], wide), tensor[1])
-        if operand in conj and wide.kind in "cO":
+        if operand in conj and wide.kind in "cO" and scaling is None:
             tensor = (build("conj", tensor[0]), tensor[1])
         tensors[operand] = tensor
     wanted = tuple(x for x in dict.fromkeys(network.output_axes) if network.extents[x] > 1)
     last = len(tree.ssa_path) - 1
     for index, (step, labels) in enumerate(zip(tree.ssa_path, walk(network, tree), strict=True)):
         operands = [tensors.pop(tensor) for tensor in step]
+        if scaling is not None:
+            operands = [(scaling.normalised(slot), axes) for slot, axes in operands]
+            if wide.kind == "c":  # normalised first: the product reads the conjugate alone
+                operands = [
+                    (build("conj", slot) if tensor in conj else slot, axes)
+                    for tensor, (slot, axes) in zip(step, operands, strict=True)
+                ]
         order = wanted if index == last else ()
         tensors[tree.n + index] = _step(build, network, operands, labels, order)
     slot, kept = tensors[tree.n + last]
+    if scaling is not None:
+        slot, exponent = scaling.binary(slot) if sliced else scaling.decimal(slot)
+        slot = slot if sliced else build.convert(slot, dtype)
+        return build.finish(_delivered(build, network, (slot, kept)), exponent)
     slot = build.convert(slot, dtype)
     if len(inputs) == 1 and not view and not sliced and not build.is_fresh(slot):
         slot = build("copy", slot)  # a sum over axes of size 1 moves nothing, but is no view either

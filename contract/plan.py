@@ -21,16 +21,16 @@ from ..program.passes import optimise
 from ..program.passes.layout_assignment import result_order
 from ..program.schedule import schedule
 from ..program.serial import read_document
-from ..program.sliced import Assembly, sliced_bytes
+from ..program.sliced import Assembly, scaled_bytes, sliced_bytes
 from . import show
-from .arguments import is_number
+from .arguments import has_exponent, is_number
 from .cost import Cost, total_cost
 from .lower import is_view, lower
 from .network import Network
 from .tree import ContractionTree, Path
 
 FORMAT = "einloom.plan"
-VERSION = 3  # 1 had no sliced labels, 2 no layouts
+VERSION = 3  # 1 had no sliced labels, 2 neither layouts nor exponents kept apart
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Plan:
             slices, which run one after the other.
         layouts: for each operand the order of its axes in memory, the slowest first, or None for
             row-major; empty if all are. Operands that lie otherwise work too, by copies.
+        strip_exponent: whether the result is a mantissa and an exponent of ten.
     """
 
     network: Network
@@ -68,6 +69,7 @@ class Plan:
     constants: frozenset[int] = frozenset()
     sliced: tuple[int, ...] = ()
     layouts: tuple[Axes | None, ...] = ()
+    strip_exponent: bool = False
 
     @property
     def path(self) -> Path:
@@ -118,7 +120,14 @@ class Plan:
     def lowered(self) -> Program:
         """The program as lowered, before any pass."""
         return lower(
-            self.network, self.tree, self.dtypes, self.dtype, self.conj, self.sliced, self.layouts
+            self.network,
+            self.tree,
+            self.dtypes,
+            self.dtype,
+            self.conj,
+            self.sliced,
+            self.layouts,
+            self.strip_exponent,
         )
 
     @property
@@ -138,13 +147,14 @@ class Plan:
         if self.constants:
             _, program = split_constants(program, self.constants)
         if self.sliced:
-            return sliced_bytes(program, self.assembly, cpu()).peak_bytes
+            count = scaled_bytes if self.strip_exponent else sliced_bytes
+            return count(program, self.assembly, cpu()).peak_bytes
         peak = schedule(program, cpu()).peak_bytes
         if self.order == "K":
             return peak
-        (output,) = self.program.outputs
+        output = self.program.outputs[0]
         axes = tuple(range(len(self.program.slots[output].shape)))
-        if result_order(self.program) == {"C": axes, "F": axes[::-1]}.get(self.order):
+        if result_order(self.program, output) == {"C": axes, "F": axes[::-1]}.get(self.order):
             return peak
         return peak + self.program.slots[output].nbytes  # the copy into the order asked for
 
@@ -176,6 +186,7 @@ class Plan:
                 "constants": sorted(self.constants),
                 "sliced": self.sliced,
                 "layouts": self.layouts,
+                "strip_exponent": self.strip_exponent,
             }
         )
 
@@ -193,6 +204,7 @@ class Plan:
         notes = [
             ("Conjugated operands", ", ".join(map(str, sorted(self.conj)))),
             ("Constants", ", ".join(map(str, sorted(self.constants)))),
+            ("Result", "mantissa, exponent of ten" if self.strip_exponent else ""),
             *self._slices_in_words(),
         ]
         return show.table(
@@ -265,6 +277,7 @@ def _from_document(data: dict[str, Any]) -> Plan:
         constants=frozenset(_ints(data["constants"])),
         sliced=_sliced(data, network),
         layouts=_layouts(data, shapes),
+        strip_exponent=_strips(data, dtype),
     )
 
 
@@ -277,6 +290,13 @@ def _layouts(data: dict[str, Any], shapes: tuple[Shape, ...]) -> tuple[Axes | No
         if axes is not None and sorted(axes) != list(range(len(shape))):
             raise ValueError(f"layouts, got {given!r:.40}")
     return layouts
+
+
+def _strips(data: dict[str, Any], dtype: np.dtype[np.generic]) -> bool:
+    strips = data["strip_exponent"] if data["version"] > 2 else False
+    if type(strips) is not bool or (strips and not has_exponent(dtype)):
+        raise ValueError(f"strip_exponent, got {strips!r:.40} for {dtype}")
+    return strips
 
 
 def _sliced(data: dict[str, Any], network: Network) -> tuple[int, ...]:

@@ -79,6 +79,8 @@ def ncon(
     connects: Sequence[Iterable[int]],
     con_order: Sequence[int] | None = None,
     out_order: Sequence[int] | None = None,
+    *,
+    strip_exponent: bool = False,
 ) -> Any:
     """Contract a network given by numbered legs: positive ones are joined, negative ones stay open.
 
@@ -90,6 +92,7 @@ def ncon(
         con_order: positive labels in the order to contract them (labels shared by the same two
             tensors go together); default: the planner's order.
         out_order: negative labels in the order of the result's axes.
+        strip_exponent: return (mantissa, exponent), as in `einsum`.
 
     Source of the notation: R. N. C. Pfeifer, G. Evenbly, S. Singh, G. Vidal, arXiv:1402.0939.
 
@@ -129,7 +132,7 @@ def ncon(
         optimize = list(_path_of(terms, order)) if len(terms) > 1 else "auto"
     arguments = [item for pair in zip(tensors, terms, strict=True) for item in pair]
     with spoken_for("ncon"):
-        return einsum(*arguments, output, optimize=optimize)
+        return einsum(*arguments, output, optimize=optimize, strip_exponent=strip_exponent)
 
 
 def _check_sizes(tensors: Sequence[Any], terms: list[tuple[int, ...]]) -> None:

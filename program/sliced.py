@@ -3,6 +3,9 @@
 The program is split in two. What depends on no static index runs once, and its results are kept; the
 rest runs for every slice, in a fixed order, so that the bits are the same in every run. What a run
 gives is assigned to its part of the result, or added to it where an index is no axis of the result.
+
+A program may give pairs (x, k) for x * 2**-k (see `scaling`), with another k in every slice: then what is
+added up is brought to one exponent, the largest.
 """
 
 from __future__ import annotations
@@ -10,16 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import ldexp
 from typing import Any
 
 import numpy as np
 
+from .._base.errors import ProgramError
 from .._base.progress import Progress
 from ..backend.protocol import Backend
-from ..backend.spec import ArraySpec
+from ..backend.spec import ArraySpec, compute_dtype
 from .executable import Executable
 from .ir import Program
 from .parts import split
+from .scaling import to_decimal
 from .schedule import schedule
 
 
@@ -72,6 +78,28 @@ def sliced_bytes(program: Program, assembly: Assembly, backend: Backend) -> Slic
             held + during.peak_bytes - _input_bytes(each),
         ),
         max(before.certain_bytes, held + during.certain_bytes),
+    )
+
+
+def scaled_bytes(program: Program, assembly: Assembly, backend: Backend) -> SlicedBytes:
+    """The same where exponents are kept apart: the result is added up in the dtype of computation, beside
+    one part of it that is scaled, and becomes mantissa and exponent at the end."""
+    once, each = split(program)
+    last = to_decimal(assembly.spec)
+    total = last.slots[last.inputs[0]].nbytes
+    kept = _kept_bytes(once)
+    before, during, after = (schedule(one, backend) for one in (once, each, last))
+    kept += before.memory.nbytes if before.has_arena else 0  # arenas are kept
+    held = kept + total + program.slots[program.outputs[0]].nbytes
+    arena = during.memory.nbytes if during.has_arena else 0
+    return SlicedBytes(
+        _input_bytes(program)
+        + max(
+            before.peak_bytes - _input_bytes(once),
+            held + during.peak_bytes - _input_bytes(each),
+            kept + arena + after.peak_bytes,
+        ),
+        max(before.certain_bytes, held + during.certain_bytes, kept + total + after.certain_bytes),
     )
 
 
@@ -201,3 +229,60 @@ class SlicedExecutable:
         for inner in product(*(range(sizes[k]) for k in self._summed)):
             values = fixed | dict(zip(self._summed, inner, strict=True))
             yield tuple(values[k] for k in range(len(sizes)))
+
+
+HEADROOM = 32
+"""Powers of two by which a slice may be larger than those before it without a new exponent for all: so the
+result is seldom gone through, and sums stay far from overflow in float32."""
+
+
+class ScaledSlices(SlicedExecutable):
+    """Runs a program whose slices are pairs (x, k), for x * 2**-k; of their sum `executable(*arrays)` is
+    (mantissa, exponent of ten)."""
+
+    def __init__(self, program: Program, assembly: Assembly, backend: Backend) -> None:
+        super().__init__(program, assembly, backend)
+        self.bytes = scaled_bytes(program, assembly, backend)
+        self._last = Executable(to_decimal(assembly.spec), backend)
+
+    def __call__(
+        self, *arrays: Any, out: Any = None, alpha: Any = 1, beta: Any = 0, order: Any = "C"
+    ) -> Any:
+        """(mantissa, exponent): the sum of all slices; `out`, `alpha` and `beta` are not for it."""
+        if out is not None or alpha != 1 or beta != 0:
+            raise ProgramError("a mantissa is neither scaled nor added to what `out` holds")
+        shape, wide = self.assembly.spec.shape, compute_dtype(self.assembly.spec.dtype)
+        result = np.zeros(shape, wide, order)
+        total: int | None = None  # the k of what `result` holds; None: zeros
+        operands = self._operands(arrays)
+        with Progress("slices", self.n_slices) as progress:
+            for index, ids in self._parts():
+                part = result[index]
+                for indices in ids:
+                    x, k = self.each.run(*operands, *indices)
+                    total = self._accumulate(result, part, x, int(k), total)
+                    progress.advance()
+        del operands
+        mantissa, exponent = self._last.run(result, np.array(total or 0))
+        return mantissa, exponent
+
+    def _accumulate(self, result: Any, part: Any, x: Any, k: int, total: int | None) -> int | None:
+        """part * 2**-total += x * 2**-k; returns the new total, the smaller of the two or little above."""
+        if not x.any():
+            return total
+        if total is None:
+            total = k
+        elif k + HEADROOM < total:
+            nothing = np.broadcast_to(np.zeros((), result.dtype), result.shape)
+            self.backend.assign(result, nothing, 1, _power_of_two(k - total))
+            total = k
+        if k == total:
+            self._add(part, x, out=part)
+        else:
+            self.backend.assign(part, x, _power_of_two(total - k), 1)
+        return total
+
+
+def _power_of_two(exponent: int) -> float:
+    """2**exponent, but never 0: what is not a number must stay so."""
+    return ldexp(1.0, max(exponent, -1074))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
@@ -35,9 +35,11 @@ from .contraction import bind_matmul, bind_sum_product, dot_engine, matmul_attrs
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
 from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
+from .gemm_batch import gemm_batch
 from .indexing import bind_gather, gather_scratch_bytes
 from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
+from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_bytes
 from .strided import MOST_AXES
 from .sum_product import BLOCK as PRODUCT_BLOCK
 
@@ -71,6 +73,8 @@ BINDERS: dict[str, structure.Binder] = {
     },
     "argmax": bind_argument(np.argmax),
     "argmin": bind_argument(np.argmin),
+    "normal_exponent": bind_normal_exponent,
+    "ldexp": bind_ldexp,
     "dot_general": bind_product,
     "dot_general_add": bind_product_added,
     "matmul": bind_matmul,
@@ -214,6 +218,10 @@ class CpuBackend:
         if op in ("argmax", "argmin"):
             line = inputs[0].shape[attrs["axis"]] * inputs[0].dtype.itemsize
             return threads * (BLOCK + line) + widened_bytes(inputs[0])
+        if op == "normal_exponent":
+            return normal_exponent_scratch_bytes(inputs[0], threads)
+        if op == "ldexp" and compute_dtype(inputs[0].dtype) != inputs[0].dtype:
+            return threads * TEMPORARIES * BLOCK
         if op in GATHERS:
             return gather_scratch_bytes(attrs, inputs)
         return 0
@@ -280,6 +288,16 @@ class CpuBackend:
             )
         with np.errstate(all="ignore"):
             return _assigned(target, source, alpha, beta)
+
+    def gemm_batch(
+        self,
+        pairs: Sequence[tuple[Any, Any]],
+        out: Sequence[Any] | None,
+        chains: Sequence[Sequence[int]],
+        alpha: Any = 1,
+        beta: Any = 0,
+    ) -> list[Any]:
+        return gemm_batch(self, pairs, out, chains, alpha, beta, self.threads or num_threads())
 
     def view(self, array: Any) -> View:
         if not isinstance(array, np.ndarray):

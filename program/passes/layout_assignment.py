@@ -84,9 +84,8 @@ def layout_assignment(program: Program, order: str = "K") -> Program:
     return replace(program, slots=tuple(slots))
 
 
-def result_order(program: Program) -> Axes | None:
-    """The axes of the only output as they lie in memory, the slowest first; None where that is unknown."""
-    (output,) = program.outputs
+def result_order(program: Program, output: int) -> Axes | None:
+    """The axes of an output as they lie in memory, the slowest first; None where that is unknown."""
     slot, perm = _shown(program, output)
     makers = [ins for ins in program.instructions if slot in ins.outputs]
     if not makers or makers[0].may_view:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
     from .contract.api import compile, plan
     from .contract.einsum import einsum, einsum_path
     from .contract.expression import Expression
+    from .contract.gemm_batch import gemm_batch
     from .contract.network import Network
     from .contract.plan import Plan
     from .contract.sugar import ncon, tensordot, transpose
@@ -62,6 +63,7 @@ _HOME = {
     "contract.api": ("compile", "plan"),
     "contract.einsum": ("einsum", "einsum_path"),
     "contract.expression": ("Expression",),
+    "contract.gemm_batch": ("gemm_batch",),
     "contract.network": ("Network",),
     "contract.plan": ("Plan",),
     "contract.sugar": ("ncon", "tensordot", "transpose"),
@@ -93,6 +95,7 @@ __all__ = [
     "compile",
     "einsum",
     "einsum_path",
+    "gemm_batch",
     "get_options",
     "ncon",
     "options",

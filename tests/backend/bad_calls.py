@@ -280,6 +280,10 @@ BAD: list[Bad] = [
             (op, {"axis": 0}, (spec(2, dtype="c8"),), "it takes"),
         )
     ),
+    ("normal_exponent", {}, (index(2),), "it takes"),
+    ("ldexp", {}, (spec(2), index(2)), "must be a scalar"),
+    ("ldexp", {}, (spec(2), spec()), "operand k"),
+    ("ldexp", {}, (index(2), index()), "it takes"),
     ("associative_scan", {"axis": 1, "kind": "sum"}, (spec(2),), "out of range"),
     ("associative_scan", {"axis": 0, "kind": "mean"}, (spec(2),), "is not sum"),
     ("sort", {"axis": 1, "descending": False}, (spec(2),), "out of range"),

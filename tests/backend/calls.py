@@ -421,6 +421,11 @@ CALLS: tuple[Call, ...] = (
             (0, (2, 0)),
         )
     ),
+    *(
+        Call(op, {}, (shape, *others))
+        for op, others in (("normal_exponent", ()), ("ldexp", ((),)))
+        for shape in COPIED
+    ),
     *DOTS,
     *CONJUGATES,
     *ADDED,
@@ -534,6 +539,8 @@ def operands(
                 x = np.asarray(abs(x), object)
         if call.op == "dynamic_truncate" and position == 1:  # none, some, all and more
             x = rng.integers(-1, arrays[0].shape[call.attrs["axis"]] + 2, ())
+        if call.op == "ldexp" and position == 1:
+            x = rng.integers(-3, 4, ())
         if call.op.startswith("gather") and position == 1:  # before the operand, in it and behind
             x = rng.integers(-2, max(arrays[0].shape, default=0) + 2, spec.shape)
         arrays.append(lay_out(x, layouts[position], rng))

@@ -6,6 +6,7 @@ import decimal
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -333,6 +334,34 @@ def argument(name: str, better: Callable[[Any, Any], bool]) -> None:
 
 argument("argmax", more)
 argument("argmin", fewer)
+
+
+# ---- powers of two ------------------------------------------------------------------------------
+
+
+@law
+def normal_exponent(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    (x,) = arrays
+    parts = [x.real, x.imag] if x.dtype.kind == "c" else [x]
+    sizes = [abs(Fraction(*number.as_integer_ratio())) for part in parts for number in wide(part)]
+    largest, k = max(sizes, default=Fraction(0)), 0
+    while largest and largest * Fraction(2) ** k >= 1:
+        k -= 1
+    while largest and largest * Fraction(2) ** k < Fraction(1, 2):
+        k += 1
+    out[()] = k
+
+
+@law
+def ldexp(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    x, k = arrays
+    for i in everywhere(out):
+        out[i] = x[i] * np.asarray(2.0 ** int(k), x.dtype)[()]
+
+
+def wide(x: Array) -> list[Any]:
+    """The elements, as numbers that know their ratio of integers."""
+    return [*(x if x.dtype.char == "g" else x.astype(np.float64)).flat]
 
 
 # ---- contractions -------------------------------------------------------------------------------
