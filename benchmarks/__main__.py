@@ -1,6 +1,8 @@
-"""`python -m benchmarks [NAME ...] [--quick]`: run suites, print ratios, keep JSON in benchmarks/results.
+"""`python -m benchmarks [NAME ...] [--quick] [--full]`: run suites, print ratios, keep JSON in
+benchmarks/results.
 
 --quick takes small sizes, times everything once and keeps nothing: it shows that the suites run.
+--full takes published sizes where a suite has scaled ones (tccg), and keeps them under NAME-full.
 """
 
 import os
@@ -16,34 +18,35 @@ from einloom._base.options import num_threads
 
 from .machine import machine
 from .report import report
-from .suites import SUITES
+from .suites import FULL, SUITES
 
 
 def main(arguments: list[str]) -> int:
-    quick = "--quick" in arguments
-    names = [argument for argument in arguments if argument != "--quick"]
+    quick, full = "--quick" in arguments, "--full" in arguments
+    names = [argument for argument in arguments if argument not in ("--quick", "--full")]
     unknown = [name for name in names if name not in SUITES]
     if unknown:
         print(f"no suite {unknown[0]!r}; there are {', '.join(SUITES)}", file=sys.stderr)
         return 2
     with threadpool_limits(num_threads(), user_api="blas"):
         for name in names or SUITES:
-            run(name, quick)
+            run(name, quick, full and name in FULL)
     return 0
 
 
-def run(name: str, quick: bool) -> None:
-    print(f"== {name}: {SUITES[name].__doc__}")
+def run(name: str, quick: bool, full: bool) -> None:
+    suite = FULL[name] if full else SUITES[name]
+    print(f"== {name}: {suite.__doc__}")
     facts = machine(quick)
     print(
         f"{facts['threads']} threads: GEMM {facts['gemm_gflops']['float64']:.0f} GFLOP/s, copy "
         f"{facts['threaded_copy_gbytes']:.1f} GB/s ({facts['copy_gbytes']:.1f} on one thread)"
     )
     results = []
-    for result in SUITES[name](quick):
+    for result in suite(quick):
         print(f"  {result.name}", flush=True)
         results.append(result)
-    report(name, results, facts, keep=not quick)
+    report(f"{name}-full" if full else name, results, facts, keep=not quick)
 
 
 if __name__ == "__main__":

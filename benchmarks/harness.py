@@ -94,6 +94,7 @@ def measure(
     tolerance: float = 1e-8,
     facts: dict[str, Any] | None = None,
     left_out: dict[str, str] | None = None,
+    unchecked: tuple[str, ...] = (),
     baselines: tuple[str, ...] = (),
     moved: int | None = None,
     roofline: float | None = None,
@@ -101,9 +102,9 @@ def measure(
 ) -> CaseResult:
     """Check, warm up and time the contenders of one case; `budget` bounds its seconds.
 
-    Tolerance 0 asks for equal results. `left_out` names peers that do not take part, and why; a peer
-    that fails, or whose first call takes longer than `PATIENCE`, joins them. `quick` times every
-    contender once: it is for tests.
+    Tolerance 0 asks for equal results; what `unchecked` contenders give is another array. `left_out` names
+    peers that do not take part, and why; a peer that fails, or whose first call takes longer than
+    `PATIENCE`, joins them. `quick` times every contender once: it is for tests.
     """
     result = CaseResult(
         name,
@@ -113,7 +114,7 @@ def measure(
         moved=moved,
         roofline=roofline,
     )
-    alive = _checked(result, contenders, tolerance)
+    alive = _checked(result, contenders, tolerance, unchecked)
     copy = threaded_copy(moved) if moved else None
     times: dict[str, list[float]] = {who: [] for who in alive}
     copies: list[float] = []
@@ -166,7 +167,10 @@ def _reduce(result: CaseResult, times: dict[str, list[float]], copies: list[floa
 
 
 def _checked(
-    result: CaseResult, contenders: dict[str, Contender], tolerance: float
+    result: CaseResult,
+    contenders: dict[str, Contender],
+    tolerance: float,
+    unchecked: tuple[str, ...] = (),
 ) -> dict[str, Callable[[], Any]]:
     """The contenders that gave a result; raises where one differs from that of the first."""
     reference: Any = None
@@ -182,7 +186,7 @@ def _checked(
             continue
         if reference is None:
             reference = value
-        elif not agree(value, reference, tolerance):
+        elif who not in unchecked and not agree(value, reference, tolerance):
             raise AssertionError(f"{result.name}: {who} disagrees with {next(iter(alive))}")
         alive[who] = call
     return alive

@@ -55,6 +55,7 @@ def summary(results: list[CaseResult]) -> dict[str, Any]:
         },
         "peak_over_least_of_peers": geometric_mean(list(peaks.values())),
         "peak_above_peers": {name: r for name, r in peaks.items() if r > 1 + PEAK_SLACK},
+        "sets": _sets(results),
         "copy_fraction": geometric_mean(fractions),
         "hard_cases": len(hard),
         "best_peer_over_ours_hard": geometric_mean(hard),
@@ -111,6 +112,9 @@ def print_summary(totals: dict[str, Any]) -> None:
             f"geometric mean of numpy/ours: {_two(totals['numpy_over_ours'])}; "
             f"below {BEHIND}: {_named(totals['behind_numpy'])}"
         )
+    for name, figures in totals["sets"].items():
+        over = ", ".join(f"{who}/ours {_two(ratio)}" for who, ratio in figures["over_ours"].items())
+        print(f"  {name}: best peer/ours {_two(figures['best_peer_over_ours'])}, {over}")
     if totals["time_over_roofline"] is not None:
         print(f"geometric mean of time/roofline: {_two(totals['time_over_roofline'])}")
     if totals["below_roofline"]:
@@ -152,6 +156,26 @@ def _beside(peer: str, results: list[CaseResult]) -> dict[str, Any]:
         "cases": len(ratios),
         "over_ours": geometric_mean(list(ratios.values())),
         "behind": {name: r for name, r in ratios.items() if r < BEHIND},
+    }
+
+
+def _sets(results: list[CaseResult]) -> dict[str, Any]:
+    """For each set of cases that `facts` names: geometric means of the best peer and of each baseline, over
+    ours."""
+    sets: dict[str, list[CaseResult]] = {}
+    for result in results:
+        if "set" in result.facts:
+            sets.setdefault(result.facts["set"], []).append(result)
+    return {
+        name: {
+            "cases": len(members),
+            "best_peer_over_ours": geometric_mean([r for x in members if (r := x.ratio())]),
+            "over_ours": {
+                who: geometric_mean([x.paired[who] for x in members if who in x.paired])
+                for who in dict.fromkeys(who for x in members for who in x.baselines)
+            },
+        }
+        for name, members in sets.items()
     }
 
 

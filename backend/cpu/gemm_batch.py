@@ -18,7 +18,7 @@ import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import infer
-from ..matrices import ENOUGH, SHARED, THREADED
+from ..matrices import ENOUGH, THREADED
 from ..protocol import Backend
 from ..spec import ArraySpec
 from .blas import ONE_BLAS_THREAD
@@ -26,6 +26,7 @@ from .buffers import LARGE, empty
 from .matrices import BLAS
 from .threads import parallel_for
 
+LONE = 1 << 21  # multiplications from which BLAS gains much from threads of its own
 SHARE = 16  # a product is left to BLAS's threads from this part of all the work on
 PRODUCT = {"contracting": ((1,), (0,)), "batch": ((), ())}
 Pairs = Sequence[tuple[Any, Any]]
@@ -92,7 +93,7 @@ def _sorted(work: list[int]) -> tuple[list[int], list[int], list[int]]:
     forced = not get_options().small
     total, least, few = sum(work), 0 if forced else THREADED, 1 if forced else ENOUGH
     shared = [at for at, n in enumerate(work) if n >= least]
-    alone = [at for at in shared if work[at] >= max(SHARED, total // SHARE)] if shared else []
+    alone = [at for at in shared if work[at] >= max(LONE, total // SHARE)] if shared else []
     taken = set(alone)
     shared = [at for at in shared if at not in taken]
     if sum(work[at] for at in shared) < few:

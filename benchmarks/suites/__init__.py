@@ -15,12 +15,14 @@ from .overhead import overhead
 from .permutations import permutations
 from .program import program
 from .reductions import reductions
+from .tccg import tccg, tccg_full
 from .threads import threads
 
 SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "overhead": overhead,
     "einsum": einsum,
     "cold": cold,
+    "tccg": tccg,
     "expressions": expressions,
     "permutations": permutations,
     "elementwise": elementwise,
@@ -30,3 +32,6 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "layouts": layouts,
     "import": imports,
 }
+
+FULL: dict[str, Callable[[bool], Iterator[CaseResult]]] = {"tccg": tccg_full}
+"""What --full runs in place of the suite of that name: published sizes, which take long."""
