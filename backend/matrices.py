@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from .cost_model import ENOUGH, MODELS, RATES, THREADED, CostModel
 from .rules import DotDims
 from .spec import ArraySpec
 
@@ -26,43 +27,6 @@ Order = Labels | None
 Orders = tuple[Order, Order, Order]  # of lhs, rhs and out
 
 
-class CostModel(NamedTuple):
-    """Rates of one machine in float64, from which alternatives are told apart; seconds are no promise.
-
-    Fitted to products and copies measured on two cores of an x86-64 machine with AVX2.
-    """
-
-    products: float = 4.5e10  # multiplications and additions a second in large matrices
-    stream: float = 2.5e10  # bytes a second that are read in order; the result counts twice
-    moves: float = 7e9  # bytes of an array that are copied into another order in a second
-    copy: float = 2e-6  # seconds before a copy begins
-    call: float = 2e-8  # seconds for one product of a loop
-    # rows, elements of a row and contracted elements at which half of the rate is reached
-    edges: tuple[int, int, int] = (8, 8, 4)
-    # the same where BLAS shares one product among its threads
-    threaded: tuple[int, int, int] = (18, 36, 4)
-    # of the rate, in a few products of slices: on one thread, and out of order
-    strided: float = 0.3
-    nest: float = 1 / 12  # of the rate of products, in a loop nest over a long innermost run
-    row: int = 6  # elements of such a run at which half of that is reached
-
-    def speed(self, slow: int, fast: int, k: int, calls: int) -> float:
-        """The part of `products` that one of `calls` products reaches whose result has `slow` rows of `fast`
-        elements."""
-        macs = slow * fast * k
-        is_threaded = macs >= THREADED and (macs >= SHARED or calls < WIDE)
-        a, b, c = self.threaded if is_threaded else self.edges
-        return slow / (slow + a) * fast / (fast + b) * k / (k + c)
-
-
-MODEL = CostModel()
-RATES = {"f": 2.0, "d": 1.0, "F": 0.5, "D": 0.25}  # of products beside float64, by dtype character
-THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
-SHARED = (
-    1 << 27
-)  # multiplications per matrix below which many are shared out, each on one thread of BLAS
-ENOUGH = 1 << 23  # multiplications in all from which several threads are worth their start
-WIDE = 8  # matrices along one loop from which they are shared out
 FEW = 64  # columns of a matrix that is written faster as rows
 MOST = 1 << 1000  # multiplications that a float can count
 WIDEST = 512  # elements of a row from which it matters little that columns are longer
@@ -169,8 +133,9 @@ class Products(NamedTuple):
     calls: int = 1
 
 
-def plan_products(step: Contraction, orders: Orders, model: CostModel = MODEL) -> Products:
+def plan_products(step: Contraction, orders: Orders, model: CostModel | None = None) -> Products:
     """The cheapest way to contract operands in these orders into a result in that order."""
+    model = model or MODELS.current
     batch, m, n, k = step.amounts
     if k == 1 and 0 not in step.amounts:
         return _loop_nest(step, orders, model)
@@ -180,7 +145,7 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel = MODEL) -
     return min(_loop_nest(step, orders, model), matrices)  # by seconds
 
 
-def plan_matrices(step: Contraction, given: Orders, model: CostModel = MODEL) -> Products:
+def plan_matrices(step: Contraction, given: Orders, model: CostModel | None = None) -> Products:
     """The same by matrix products alone.
 
     >>> step = Contraction({0: 300, 1: 200, 2: 500, 3: 400}, (), (0, 1), (2,), (3,))
@@ -188,6 +153,7 @@ def plan_matrices(step: Contraction, given: Orders, model: CostModel = MODEL) ->
     >>> plan.packed, plan.rows, plan.columns, plan.contracted, plan.calls
     ((False, False, False), (1,), (2,), (3,), 300)
     """
+    model = model or MODELS.current
     batch, m, n, k = step.amounts
     macs = batch * m * n * k
     if macs == 0:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._base.errors import DTypeError, MemoryLimitError, OptionError, ShapeError, spoken_for
 from .._base.memory import available_bytes
-from .._base.numbers import format_bytes, format_seconds
+from .._base.numbers import format_bytes
 from ..backend.cpu import cpu
 from ..backend.door import as_ndarray, is_torch, to_torch
 from ..backend.protocol import Backend
@@ -19,10 +19,12 @@ from ..program.executable import Executable
 from ..program.ir import Program
 from ..program.parts import split_constants
 from ..program.sliced import ScaledSlices, SlicedExecutable
+from .explanation import explained, explanation
 from .plan import Plan
 
 ONE, ZERO = 1, 0  # the defaults of alpha and beta: the same objects when nothing is given
 FEW = 64  # operands up to which a function that checks them is generated: Python compiles long ones slowly
+RUNS, LONG = 3, 1.0  # runs that explain measures, unless the first takes so many seconds
 CHECK_FROM = 64 << 20
 """Bytes of intermediates and result below which a call does not ask the system how much memory is left."""
 
@@ -117,7 +119,9 @@ class Expression:
         return deliver(self._executable, self.plan, operands, out, alpha, beta)
 
     def explain(self, *arrays: Any) -> str:
-        """A line for each instruction, unfused: op, engine, result, bytes, and with arrays its time.
+        """A line for each instruction, unfused: op, engine, result, its bytes, bytes that are copied into
+        another order before or after, and the time predicted by the cost model; with arrays the measured
+        time too. The last line names what takes most of the time, and why.
 
         With labels sliced it is the first slice, with what is the same in all of them.
         """
@@ -125,24 +129,22 @@ class Expression:
         if arrays:
             operands = [as_ndarray(x, "explain", k) for k, x in enumerate(arrays)]
             self._check(operands)
-            self._executable.interpret(*operands, *self._held, seconds=seconds)
-        backend, lines = self._executable.backend, []
-        for index, ins in enumerate(self.program.instructions):
-            placed = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
-            engine = backend.engine(ins.op, ins.attrs, *placed)
-            result = self.program.slots[ins.outputs[0]]
-            spent = format_seconds(seconds[index]) if seconds else ""
-            size = "view" if ins.is_view else format_bytes(result.nbytes)
-            lines.append(
-                f"{index:>5}  {ins.op:<17}{engine:<14}{result!s:<34}{size:>12}  {spent}".rstrip()
-            )
-        if self.plan.sliced:
-            lines.append(f"the first of {self.plan.n_slices} slices")
-        lines.append(
-            f"peak {format_bytes(self.peak_bytes)}"
-            + (f", total {format_seconds(sum(seconds))}" if seconds else "")
-        )
-        return "\n".join(lines)
+            seconds = self._measured(operands)
+        steps = [
+            explained(self.program, ins, self._executable.backend)
+            for ins in self.program.instructions
+        ]
+        notes = [f"the first of {self.plan.n_slices} slices"] if self.plan.sliced else []
+        return explanation(steps, seconds, notes, self.peak_bytes)
+
+    def _measured(self, operands: list[Any]) -> list[float]:
+        """Seconds of each instruction: of one run, or where that is short the least of a few, since the first
+        one finds cold caches."""
+        runs: list[list[float]] = []
+        while not runs or (len(runs) < RUNS and sum(runs[0]) < LONG):
+            runs.append([])
+            self._executable.interpret(*operands, *self._held, seconds=runs[-1])
+        return [min(of_one) for of_one in zip(*runs, strict=True)]
 
     def _check_out_dtype(self, dtype: np.dtype[Any]) -> None:
         """Refuse an `out` that would lose what the result's dtype holds."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import infer
-from ..matrices import ENOUGH, THREADED
+from ..cost_model import ENOUGH, THREADED
 from ..protocol import Backend
 from ..spec import ArraySpec
 from .blas import ONE_BLAS_THREAD

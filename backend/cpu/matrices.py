@@ -16,10 +16,8 @@ import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import DotDims
+from ..cost_model import ENOUGH, SHARED, WIDE
 from ..matrices import (
-    ENOUGH,
-    SHARED,
-    WIDE,
     Contraction,
     Labels,
     Products,

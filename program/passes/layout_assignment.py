@@ -24,8 +24,8 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from ...backend.catalogue import dot_dims
+from ...backend.cost_model import RATES
 from ...backend.matrices import (
-    RATES,
     Contraction,
     Order,
     Orders,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
         Unsupported,
     )
     from ._base.options import get_options, options, set_num_threads, set_options
+    from .backend.cpu.tune import tune
     from .backend.cpu.warm import warmup
     from .contract.api import compile, plan
     from .contract.einsum import einsum, einsum_path
@@ -59,6 +60,7 @@ _HOME = {
         "Unsupported",
     ),
     "_base.options": ("get_options", "options", "set_num_threads", "set_options"),
+    "backend.cpu.tune": ("tune",),
     "backend.cpu.warm": ("warmup",),
     "contract.api": ("compile", "plan"),
     "contract.einsum": ("einsum", "einsum_path"),
@@ -105,6 +107,7 @@ __all__ = [
     "tensordot",
     "trace",
     "transpose",
+    "tune",
     "warmup",
 ]
 

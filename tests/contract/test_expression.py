@@ -476,19 +476,38 @@ def test_a_constant_needs_its_array() -> None:
 def test_explain_predicts_and_measures() -> None:
     expression = einloom.compile("ij,jk,kl->il", A, B, C, constants=[1])
     predicted, measured = expression.explain(), expression.explain(A, C)
-    for text, pattern in (
-        (predicted, r"\d+ B$"),
-        (measured, r"\d+ B  \d+(\.\d+)?(e[+-]\d+)? (s|ms|µs|ns)$"),
-    ):
-        *rows, total = text.splitlines()
+    time = r"\d+(\.\d+)?(e[+-]\d+)? (s|ms|µs|ns)"
+    for text, pattern in ((predicted, rf"\d+ B +{time}$"), (measured, rf"\d+ B +{time} +{time}$")):
+        head, *rows, total, bottleneck = text.splitlines()
+        assert head.split()[:5] == ["op", "engine", "result", "bytes", "copied"]
+        assert bottleneck.startswith("bottleneck: instruction")
         assert len(rows) == len(expression.program.instructions)
         for row, ins in zip(rows, expression.program.instructions, strict=True):
             assert ins.op in row
             assert "float64[" in row
             assert re.search(pattern, row), row
         assert total.startswith(f"peak {expression.peak_bytes} B")
-    assert "total" in measured
-    assert "total" not in predicted
+    assert "measured" in measured
+    assert "measured" not in predicted
+
+
+def test_explain_names_the_bottleneck() -> None:
+    """Copies, arithmetic, memory, or nothing but the call."""
+    n = 300
+    square = np.zeros((n, n))
+    wide = np.zeros((40, 50, 60, 70))
+    for equation, operands, reason in (
+        ("ij,jk->ik", (A, B), "the call itself"),
+        ("ij,jk->ik", (np.zeros((900, 900)), np.zeros((900, 900))), "arithmetic, 7.29"),
+        ("ij,ij->ij", (np.zeros((3000, 300)), np.zeros((3000, 300))), "memory, "),
+        ("ijkl,ik->jl", (wide, wide[:, 0, :, 0]), "copies of 64.09 MiB"),
+        ("ii->i", (square,), None),
+    ):
+        text = einloom.compile(equation, *(x.shape for x in operands)).explain()
+        if reason is None:
+            assert "bottleneck" not in text
+        else:
+            assert f"time: {reason}" in text.splitlines()[-1], text
 
 
 def test_explain_names_views_and_engines() -> None:

@@ -1,0 +1,136 @@
+"""What work costs on a machine: rates from which alternatives are told apart.
+
+The model is shipped with figures of one machine; `einloom.tune` measures this one's and keeps them in the
+cache folder, where the next process finds them. It only chooses among ways to the same result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .._base.caches import CacheInfo, register
+from .._base.log import log
+from .._base.options import cache_dir, num_threads
+
+VERSION = 1  # of the fields and of what they mean
+FILE = "cost_model.json"
+THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
+SHARED = (
+    1 << 27
+)  # multiplications per matrix below which many are shared out, each on one thread of BLAS
+ENOUGH = 1 << 23  # multiplications in all from which several threads are worth their start
+WIDE = 8  # matrices along one loop from which they are shared out
+RATES = {"f": 2.0, "d": 1.0, "F": 0.5, "D": 0.25}  # of products beside float64, by dtype character
+
+
+class CostModel(NamedTuple):
+    """Rates of one machine in float64, from which alternatives are told apart; seconds are no promise.
+
+    Fitted to products and copies measured on two cores of an x86-64 machine with AVX2.
+    """
+
+    products: float = 4.5e10  # multiplications and additions a second in large matrices
+    stream: float = 2.5e10  # bytes a second that are read in order; the result counts twice
+    moves: float = 7e9  # bytes of an array that are copied into another order in a second
+    copy: float = 2e-6  # seconds before a copy begins
+    call: float = 2e-8  # seconds for one product of a loop
+    # rows, elements of a row and contracted elements at which half of the rate is reached
+    edges: tuple[int, int, int] = (8, 8, 4)
+    # the same where BLAS shares one product among its threads
+    threaded: tuple[int, int, int] = (18, 36, 4)
+    # of the rate, in a few products of slices: on one thread, and out of order
+    strided: float = 0.3
+    nest: float = 1 / 12  # of the rate of products, in a loop nest over a long innermost run
+    row: float = 6  # elements of such a run at which half of that is reached
+
+    def figures(self) -> list[float]:
+        """All of them, one after another."""
+        return [x for value in self for x in (value if isinstance(value, tuple) else (value,))]
+
+    def speed(self, slow: int, fast: int, k: int, calls: int) -> float:
+        """The part of `products` that one of `calls` products reaches whose result has `slow` rows of `fast`
+        elements."""
+        macs = slow * fast * k
+        is_threaded = macs >= THREADED and (macs >= SHARED or calls < WIDE)
+        a, b, c = self.threaded if is_threaded else self.edges
+        return slow / (slow + a) * fast / (fast + b) * k / (k + c)
+
+
+class Models:
+    """The model in use: this machine's where it was tuned, else the shipped one; looked for once."""
+
+    def __init__(self) -> None:
+        self._current: CostModel | None = None
+        register("cost model", self)
+
+    @property
+    def current(self) -> CostModel:
+        if self._current is None:
+            self._current = _kept() or CostModel()
+        return self._current
+
+    def use(self, model: CostModel | None) -> None:
+        """`model` from now on, in this process; None: as if the process had just begun."""
+        self._current = model
+
+    def info(self) -> CacheInfo:
+        return CacheInfo(0, 0, 1, int(self._current is not None))
+
+    def clear(self) -> None:
+        self._current = None
+
+
+MODELS = Models()
+
+
+def keep(model: CostModel) -> Path:
+    """Write the model of this machine; returns the file."""
+    file = cache_dir() / FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    document = {"version": VERSION, "machine": machine(), "model": model._asdict()}
+    draft = file.with_name(f"{FILE}.{os.getpid()}")
+    draft.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    draft.replace(file)
+    return file
+
+
+def machine() -> dict[str, Any]:
+    """What a model is for: another processor, or another number of threads, has another."""
+    return {"processor": _processor(), "cpus": os.cpu_count(), "threads": num_threads()}
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except (OSError, UnicodeDecodeError):
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _kept() -> CostModel | None:
+    """The model that was kept for this machine; None where there is none that can be used."""
+    file = cache_dir() / FILE
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        if document["version"] != VERSION or document["machine"] != machine():
+            return None
+        fields: dict[str, Any] = {
+            name: tuple(map(int, value)) if isinstance(value, list) else float(value)
+            for name, value in document["model"].items()
+        }
+        model = CostModel(**fields)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        log.warning("%s is no cost model (%s); the shipped one is used", file, error)
+        return None
+    if not all(value > 0 for value in model.figures()):
+        log.warning("%s holds rates that are none; the shipped model is used", file)
+        return None
+    return model

@@ -1,0 +1,119 @@
+"""Measuring the cost model of this machine: products of matrices, streams and moves.
+
+Rates are the best of several runs; the edges, which say how much of the rate small matrices reach, are
+fitted to products of many shapes by least squares of logarithms. What is not measured is as shipped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..catalogue import Attrs, dot_dims
+from ..cost_model import MODELS, CostModel, keep
+from ..spec import ArraySpec
+from .matrices import bind_matrices
+from .move import move
+
+SIDE = 1024  # of the matrices by which the rate of products is measured
+FEW = (4, 8, 16, 48)  # rows, columns or contracted elements of narrow matrices
+WIDE = 384  # of the other two
+BATCH = 32  # matrices that are shared out
+
+Shape3 = tuple[int, int, int]
+
+
+def tune(save: bool = True) -> CostModel:
+    """Measure this machine, and let the cost model say what was found: which way to contract is chosen by it.
+
+    Takes some seconds; nothing else should run meanwhile. Results of contractions stay the same up to
+    rounding. Expressions that exist keep the way that they chose; cached ones are forgotten.
+
+    Args:
+        save: keep the model in the cache folder, where later processes find it, for this processor and
+            this number of threads.
+
+    Returns:
+        CostModel: a NamedTuple of rates, in seconds, bytes, and multiplications with their additions.
+
+    Raises:
+        OSError: the cache folder cannot be written.
+    """
+    from ..._base.caches import clear_caches
+
+    shipped = CostModel()
+    products = SIDE**3 / _seconds_of_product((SIDE, SIDE, SIDE), 1)
+    stream = 2 * 8 * 4096**2 / _seconds_of_product((4096, 4096, 8), 1)
+    model = shipped._replace(products=products, stream=stream, moves=_rate_of_moves())
+    shapes = _narrow()
+    model = model._replace(
+        edges=_edges(products, [(x, _seconds_of_product(x, BATCH) / BATCH) for x in shapes]),
+        threaded=_edges(products, [(x, _seconds_of_product(x, 1)) for x in shapes]),
+    )
+    if save:
+        keep(model)
+    clear_caches()
+    MODELS.use(model)
+    return model
+
+
+def _narrow() -> list[Shape3]:
+    """Rows, columns and contracted elements: matrices that are narrow on one side, and one that is not."""
+    found: list[Shape3] = [(WIDE, WIDE, WIDE)]
+    for few in FEW:
+        found += [(few, WIDE, WIDE), (WIDE, few, WIDE), (WIDE, WIDE, few)]
+    return found
+
+
+def _seconds_of_product(shape: Shape3, batch: int) -> float:
+    """Of the products of a batch, as the CPU backend makes them; a narrow result has short rows."""
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    lhs, rhs = rng.random((batch, m, k)), rng.random((batch, k, n))
+    axes: Attrs = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
+    if batch == 1:
+        lhs, rhs = lhs[0], rhs[0]
+        axes = {"contracting": ((1,), (0,)), "batch": ((), ())}
+    dims = dot_dims(axes, lhs.shape, rhs.shape)
+    specs = tuple(ArraySpec(x.dtype, x.shape) for x in (lhs, rhs))
+    out = np.empty((batch, m, n) if batch > 1 else (m, n))
+    kernel = bind_matrices(dims, (specs[0], specs[1]), ArraySpec(out.dtype, out.shape))
+    return _best(lambda: kernel(lhs, rhs, out=out))
+
+
+def _rate_of_moves() -> float:
+    """Bytes a second of arrays whose axes are reversed."""
+    source = np.random.default_rng(0).random((64, 64, 64, 16))
+    target = np.empty(source.shape[::-1])
+    return source.nbytes / _best(lambda: move(target, source.transpose(3, 2, 1, 0)))
+
+
+def _edges(rate: float, measured: Sequence[tuple[Shape3, float]]) -> tuple[int, int, int]:
+    """a, b, c of rate * m/(m + a) * n/(n + b) * k/(k + c), by least squares of logarithms."""
+    from scipy.optimize import least_squares
+
+    sizes = np.array([shape for shape, _ in measured], float)
+    reached = np.array([np.prod(shape) / seconds for shape, seconds in measured]) / rate
+
+    def differences(x: Any) -> Any:
+        return np.log(sizes / (sizes + np.exp(x))).sum(axis=1) - np.log(reached)
+
+    found = least_squares(differences, np.log([8.0, 8.0, 4.0]), loss="soft_l1", f_scale=0.2)
+    a, b, c = (int(np.clip(round(float(np.exp(x))), 1, 256)) for x in found.x)
+    return a, b, c
+
+
+def _best(call: Callable[[], Any], rounds: int = 7) -> float:
+    """Least seconds of a call, after one that warms up; short calls are repeated."""
+    call()
+    best = float("inf")
+    for _ in range(rounds):
+        start, count = time.perf_counter(), 0
+        while count == 0 or time.perf_counter() - start < 2e-3:
+            call()
+            count += 1
+        best = min(best, (time.perf_counter() - start) / count)
+    return best

@@ -1,0 +1,60 @@
+"""What an instruction will cost, by the cost model: for `explain`, and to name the bottleneck."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from .catalogue import CATALOGUE, Attrs, dot_dims
+from .cost_model import MODELS, RATES
+from .matrices import contraction_of, orders_of, plan_products
+from .spec import ArraySpec, compute_dtype
+
+START = 1e-6  # seconds of a kernel that has nothing to do
+
+
+class Prediction(NamedTuple):
+    """Seconds, and what they are made of."""
+
+    seconds: float = 0.0
+    copied_bytes: int = 0  # of operands or the result, into another order
+    moved_bytes: int = 0  # of operands and results, each once
+    multiplications: int = 0
+
+
+def predict(
+    op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
+) -> Prediction:
+    """For a kernel of the CPU on these arrays; views are free."""
+    row = CATALOGUE.get(op)
+    if row is not None and row.is_view:
+        return Prediction()
+    model = MODELS.current
+    moved = sum(x.nbytes for x in (*inputs, *outputs))
+    streamed = START + (moved + sum(x.nbytes for x in outputs)) / model.stream
+    if op == "sum_product":
+        sizes = {
+            label: n
+            for term, x in zip(attrs["terms"], inputs, strict=True)
+            for label, n in zip(term, x.shape, strict=True)
+        }
+        work = math.prod(sizes.values()) * (len(inputs) - 1)
+        return Prediction(
+            max(streamed, START + work / (model.products * model.nest)), 0, moved, work
+        )
+    if op not in ("dot_general", "dot_general_add", "matmul"):
+        return Prediction(streamed, 0, moved, 0)
+    lhs, rhs = inputs[:2]
+    ndim = len(lhs.shape)
+    axes = attrs or {
+        "contracting": ((ndim - 1,), (ndim - 2,)),
+        "batch": ((*range(ndim - 2),), (*range(ndim - 2),)),
+    }
+    step, left, right = contraction_of(dot_dims(axes, lhs.shape, rhs.shape), lhs, rhs)
+    work = math.prod(step.amounts)
+    if compute_dtype(lhs.dtype).char not in RATES:  # no BLAS: a loop nest
+        return Prediction(
+            max(streamed, START + work / (model.products * model.nest)), 0, moved, work
+        )
+    found = plan_products(step, orders_of(step, left, right, (lhs, rhs, outputs[0])))
+    return Prediction(START + found.seconds, found.copied_bytes, moved, work)

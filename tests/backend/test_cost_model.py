@@ -1,0 +1,137 @@
+"""The cost model: kept and found again, refused where it is not for this machine, and what it is asked."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import einloom
+from einloom._base.options import options
+from einloom.backend.cost_model import FILE, MODELS, CostModel, keep
+from einloom.backend.cpu import tune as measuring
+from einloom.backend.matrices import Contraction, plan_matrices
+from einloom.backend.prediction import predict
+from einloom.backend.spec import ArraySpec
+
+OTHER = CostModel(products=1e9, edges=(3, 2, 1))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with options(cache_dir=str(tmp_path)):
+        MODELS.clear()
+        yield tmp_path
+    MODELS.clear()
+
+
+def test_the_shipped_one_is_used_where_none_is_kept() -> None:
+    assert MODELS.current == CostModel()
+
+
+def test_one_that_is_kept_is_found() -> None:
+    assert MODELS.current == CostModel()
+    assert keep(OTHER).name == FILE
+    assert MODELS.current == CostModel()  # looked for once
+    einloom.clear_caches()
+    assert MODELS.current == OTHER
+    assert einloom.cache_info()["cost model"].currsize == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "warns"),
+    [
+        ({"version": 0}, False),
+        ({"machine": {"processor": "another", "cpus": 1, "threads": 1}}, False),
+        ({"model": {"products": "fast"}}, True),
+        ({"model": {"products": -1.0}}, True),
+        ({"model": {"products": float("nan")}}, True),
+        ({"model": {"speed": 1.0}}, True),
+        ({"model": []}, True),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_used_is_not(
+    change: dict[str, Any], warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = keep(OTHER)
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    MODELS.clear()
+    with caplog.at_level(logging.WARNING, "einloom"):
+        assert MODELS.current == CostModel()
+    assert bool(caplog.records) == warns
+
+
+def test_a_garbled_file_is_not_used(folder: Path) -> None:
+    (folder / FILE).write_text("{")
+    assert MODELS.current == CostModel()
+
+
+def test_tuning_keeps_and_uses_what_it_measures(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    """Nothing is timed here: a machine whose products follow the law that is fitted."""
+
+    def seconds(shape: tuple[int, int, int], batch: int) -> float:
+        m, n, k = shape
+        a, b, c = (5, 7, 3) if batch > 1 else (20, 30, 2)
+        return batch * (m + a) * (n + b) * (k + c) / 2e10
+
+    monkeypatch.setattr(measuring, "_seconds_of_product", seconds)
+    monkeypatch.setattr(measuring, "_rate_of_moves", lambda: 3e9)
+    model = einloom.tune()
+    assert MODELS.current == model
+    assert model.moves == 3e9
+    assert 1.8e10 < model.products < 2e10
+    np.testing.assert_allclose(model.edges, (5, 7, 3), atol=2)
+    np.testing.assert_allclose(model.threaded, (20, 30, 2), atol=5)
+    MODELS.clear()
+    assert MODELS.current == model
+    assert [file.name for file in folder.iterdir()] == [FILE]
+
+
+def test_tuning_measures() -> None:
+    """Products, moves and results of the kernels that are timed, small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "SIDE", 64)
+        patch.setattr(measuring, "WIDE", 24)
+        patch.setattr(measuring, "_best", lambda call: call() is None or 1e-3)
+        model = einloom.tune(save=False)
+    assert all(value > 0 for value in model.figures())
+    MODELS.clear()
+    assert MODELS.current == CostModel()
+
+
+def test_plans_follow_the_model() -> None:
+    """Where copies cost nothing, one large product is best; where they are dear, loops are."""
+    step = Contraction({0: 300, 1: 200, 2: 500, 3: 400}, (), (0, 1), (2,), (3,))
+    orders = ((0, 3, 1), (3, 2), (0, 1, 2))
+    MODELS.use(CostModel(moves=1e15, copy=1e-12, call=1e-3))
+    assert plan_matrices(step, orders).calls == 1
+    MODELS.use(CostModel(moves=1e6))
+    assert plan_matrices(step, orders).calls == 300
+
+
+def test_predictions() -> None:
+    f8 = np.dtype("f8")
+    a, b, c = ArraySpec(f8, (30, 40)), ArraySpec(f8, (40, 50)), ArraySpec(f8, (30, 50))
+    product = {"contracting": ((1,), (0,)), "batch": ((), ())}
+    found = predict("dot_general", product, (a, b), (c,))
+    assert found.multiplications == 30 * 40 * 50
+    assert found.moved_bytes == 8 * (1200 + 2000 + 1500)
+    assert found.copied_bytes == 0
+    assert found.seconds > 60000 / CostModel().products
+    assert predict("matmul", {}, (a, b), (c,)) == found
+    assert predict("transpose", {"perm": (1, 0)}, (a,), (ArraySpec(f8, (40, 30)),)).seconds == 0
+    assert predict("add", {}, (a, a), (a,)).moved_bytes == 3 * a.nbytes
+    whole = [ArraySpec(np.dtype("i8"), x.shape) for x in (a, b, c)]
+    slower = predict("dot_general", product, (whole[0], whole[1]), (whole[2],))
+    assert slower.seconds > found.seconds
+    terms = {"terms": ((0, 1), (1, 2), (2,)), "output": (0,)}
+    three = predict("sum_product", terms, (a, b, ArraySpec(f8, (50,))), (ArraySpec(f8, (30,)),))
+    assert three.multiplications == 30 * 40 * 50 * 2
