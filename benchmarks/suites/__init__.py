@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from ..harness import CaseResult
 from .einsum import einsum
 from .elementwise import elementwise
+from .gemm_batch import gemm_batch
 from .imports import imports
 from .layouts import layouts
 from .overhead import overhead
@@ -18,6 +19,7 @@ from .threads import threads
 SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "overhead": overhead,
     "einsum": einsum,
+    "gemm_batch": gemm_batch,
     "permutations": permutations,
     "elementwise": elementwise,
     "reductions": reductions,
