@@ -114,13 +114,14 @@ class Backend(Protocol):
     def gemm_batch(
         self,
         pairs: Sequence[tuple[Any, Any]],
-        out: Sequence[Any] | None,
-        chains: Sequence[Sequence[int]],
+        work: Sequence[int],
+        out: Sequence[Any] | None = None,
+        chains: Sequence[Sequence[int]] = (),
         alpha: Any = 1,
         beta: Any = 0,
     ) -> list[Any]:
         """alpha * a @ b of every pair, matrices of one dtype each; with `out` added to beta times what its
-        array held before the first of its pairs.
+        array held before the first of its pairs. `work` is the number of multiplications of each.
 
         With `out`, `chains` are sequences of pairs to be done one after another: those with the same target,
         or targets that overlap. Different chains write to different memory; no target overlaps an operand.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -61,45 +61,73 @@ def gemm_batch(
            [13.]])
     """
     given = list(pairs)
-    is_plain = _are_plain(given)
-    matrices = given if is_plain else [_matrices(pair, at) for at, pair in enumerate(given)]
+    work = _plain_work(given)
+    matrices = given if work else [_matrices(pair, at) for at, pair in enumerate(given)]
+    work = work or [a.size * b.shape[1] for a, b in matrices]
+    if _given(alpha, 1):
+        alpha = _factor(alpha, {a.dtype for a, _ in matrices}, "alpha")
     if out is None:
         if _given(beta, 0):
             raise OptionError("gemm_batch(beta=...): beta scales `out`; give out= as well")
-        if _given(alpha, 1):
-            alpha = _factor(alpha, {a.dtype for a, _ in matrices}, "alpha")
-        results = cpu().gemm_batch(matrices, None, (), alpha, beta)
-        if is_plain:
+        results = cpu().gemm_batch(matrices, work, alpha=alpha)
+        if matrices is given:
             return results
-        return [
-            to_torch(result) if any(map(is_torch, pair)) else result
-            for result, pair in zip(results, given, strict=True)
-        ]
-    targets = _same_places(_targets(out, matrices))
-    if _given(alpha, 1):
-        alpha = _factor(alpha, {a.dtype for a, _ in matrices}, "alpha")
+        return [_as_given(x, pair) for x, pair in zip(results, given, strict=True)]
+    if matrices is given and _own_memory(given, out):
+        targets = list(out)
+        chains = _by_target(targets)
+    else:
+        targets = _same_places(_targets(out, matrices))
+        chains = _chains(targets)
+        if _overlaps_operands(targets, matrices):
+            matrices = [(a.copy(), b.copy()) for a, b in matrices]
     if _given(beta, 0):
         beta = _factor(beta, {x.dtype for x in targets}, "beta")
-    if _overlaps_operands(targets, matrices):
-        matrices = [(a.copy(), b.copy()) for a, b in matrices]
-    cpu().gemm_batch(matrices, targets, _chains(targets), alpha, beta)
+    cpu().gemm_batch(matrices, work, targets, chains, alpha, beta)
     return list(out)
 
 
-def _are_plain(pairs: list[Any]) -> bool:
-    """Whether all are matrices of one dtype of BLAS that fit, told in a fifth of a microsecond for each."""
-    array = np.ndarray
+# Lists of thousands of small matrices take longer to look at than to multiply, once their headers have left
+# the cache: so what is plain is told in one pass.
+
+
+def _plain_work(pairs: list[Any]) -> list[int] | None:
+    """The multiplications of each product; None unless all are matrices of one dtype of BLAS that fit."""
+    array, work = np.ndarray, []
     try:
         dtype = pairs[0][0].dtype
         for a, b in pairs:
-            (_, k), (rows, _) = a.shape, b.shape
+            (m, k), (rows, n) = a.shape, b.shape
             if k != rows or a.dtype is not dtype or b.dtype is not dtype:
-                return False
+                return None
             if type(a) is not array or type(b) is not array:
-                return False
+                return None
+            work.append(m * k * n)
     except (AttributeError, LookupError, TypeError, ValueError):
+        return None
+    return work if dtype in PLAIN else None
+
+
+def _own_memory(pairs: list[Pair], out: Any) -> bool:
+    """Whether all targets are as they must be, and all arrays own their memory, targets other memory than
+    operands."""
+    if not isinstance(out, (list, tuple)) or len(out) != len(pairs):
         return False
-    return dtype in PLAIN
+    array, dtype = np.ndarray, pairs[0][0].dtype
+    for (a, b), x in zip(pairs, out, strict=True):
+        if type(x) is not array or x.dtype is not dtype or not x.flags.writeable:
+            return False
+        if x.shape != (a.shape[0], b.shape[1]):
+            return False
+        if x.base is not None or a.base is not None or b.base is not None:
+            return False
+    written = set(map(id, out))
+    return written.isdisjoint(map(id, chain.from_iterable(pairs)))
+
+
+def _as_given(result: Any, pair: Any) -> Any:
+    """A product as torch tensor where an operand is one."""
+    return to_torch(result) if any(map(is_torch, pair)) else result
 
 
 def _matrices(pair: Any, at: int) -> Pair:
@@ -181,6 +209,8 @@ def _owner(x: Any) -> Any:
 
 def _same_places(targets: list[Any]) -> list[Any]:
     """The targets, one array for all that show the same elements."""
+    if all(x.base is None for x in targets):
+        return targets
     known: dict[Any, Any] = {}
     places = []
     for x in targets:
@@ -204,10 +234,9 @@ def _bounds(x: Any) -> tuple[int, int]:
 
 def _overlaps_operands(targets: list[Any], matrices: list[Pair]) -> bool:
     """Whether a target and an operand may share memory."""
-    owners = [_owner(x) for pair in matrices for x in pair]
-    written = [_owner(x) for x in targets]
-    is_known = not any(x is None for x in (*owners, *written))
-    if is_known and {id(x) for x in written}.isdisjoint(map(id, owners)):
+    written = {id(_owner(x)) for x in targets}
+    owners = {id(x if x.base is None else _owner(x)) for pair in matrices for x in pair}
+    if id(None) not in written and id(None) not in owners and written.isdisjoint(owners):
         return False
     regions = {(*_bounds(x), True) for x in targets}
     regions |= {(*_bounds(x), False) for pair in matrices for x in pair}
@@ -222,9 +251,7 @@ def _overlaps_operands(targets: list[Any], matrices: list[Pair]) -> bool:
 
 def _chains(targets: list[Any]) -> list[list[int]]:
     """Pairs, in their order, that must be done one after another: those whose targets may share memory."""
-    of_array: dict[int, list[int]] = {}
-    for at, x in enumerate(targets):
-        of_array.setdefault(id(x), []).append(at)
+    of_array = {id(targets[ats[0]]): ats for ats in _by_target(targets)}
     distinct = [targets[ats[0]] for ats in of_array.values()]
     owners = [_owner(x) for x in distinct]
     is_known = not any(x is None for x in owners)
@@ -237,6 +264,13 @@ def _chains(targets: list[Any]) -> list[list[int]]:
         else:
             chains.append(sorted(at for x in cluster for at in of_array[id(x)]))
     return chains
+
+
+def _by_target(targets: list[Any]) -> list[list[int]]:
+    of_array: dict[int, list[int]] = {}
+    for at, x in enumerate(targets):
+        of_array.setdefault(id(x), []).append(at)
+    return [*of_array.values()]
 
 
 def _clusters(arrays: list[Any]) -> list[list[Any]]:

@@ -292,12 +292,14 @@ class CpuBackend:
     def gemm_batch(
         self,
         pairs: Sequence[tuple[Any, Any]],
-        out: Sequence[Any] | None,
-        chains: Sequence[Sequence[int]],
+        work: Sequence[int],
+        out: Sequence[Any] | None = None,
+        chains: Sequence[Sequence[int]] = (),
         alpha: Any = 1,
         beta: Any = 0,
     ) -> list[Any]:
-        return gemm_batch(self, pairs, out, chains, alpha, beta, self.threads or num_threads())
+        threads = self.threads or num_threads()
+        return gemm_batch(self, pairs, work, out, chains, alpha, beta, threads)
 
     def view(self, array: Any) -> View:
         if not isinstance(array, np.ndarray):

@@ -36,6 +36,7 @@ Finish = Callable[[int], None]
 def gemm_batch(
     backend: Backend,
     pairs: Pairs,
+    work: Sequence[int],
     out: Sequence[Any] | None,
     chains: Sequence[Sequence[int]],
     alpha: Any,
@@ -43,7 +44,6 @@ def gemm_batch(
     threads: int,
 ) -> list[Any]:
     """Backend.gemm_batch for numpy.ndarray; `chains` are looked at where `out` is given."""
-    work = [a.size * b.shape[1] for a, b in pairs]
     if not {dtype.char for dtype in {a.dtype for a, _ in pairs}} <= BLAS:
         # kernels of our own have threads themselves
         work = [n if a.dtype.char in BLAS else -1 for (a, _), n in zip(pairs, work, strict=True)]
@@ -53,8 +53,13 @@ def gemm_batch(
             for x in results:
                 backend.assign(x, x, alpha)
         return results
-    of_chains = [-1 if any(work[at] < 0 for at in c) else sum(work[at] for at in c) for c in chains]
-    alone, shared, small = _sorted(of_chains)
+    # a chain of small products keeps the interpreter's lock as each of them does: the largest counts
+    most = [max([work[at] for at in chain]) for chain in chains]
+    if min(work, default=0) < 0:
+        most = [
+            -1 if min([work[at] for at in c]) < 0 else n for c, n in zip(chains, most, strict=True)
+        ]
+    alone, shared, small = _sorted(most)
 
     def accumulate(at: int) -> None:
         _accumulate(backend, pairs, out, chains[at], alpha, beta)
@@ -66,7 +71,7 @@ def gemm_batch(
     return list(out)
 
 
-def _products(backend: Backend, pairs: Pairs, work: list[int], threads: int) -> list[Any]:
+def _products(backend: Backend, pairs: Pairs, work: Sequence[int], threads: int) -> list[Any]:
     if get_options().small and 0 <= min(work, default=0) <= max(work, default=0) < THREADED:
         # the method: np.dot takes longer to look for overrides than for a tiny product
         with np.errstate(all="ignore"):
@@ -87,7 +92,7 @@ def _products(backend: Backend, pairs: Pairs, work: list[int], threads: int) -> 
     return results
 
 
-def _sorted(work: list[int]) -> tuple[list[int], list[int], list[int]]:
+def _sorted(work: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
     """Tasks left to the threads of BLAS, or to those of a kernel (work of -1); tasks to share out, the
     largest first; and small ones."""
     forced = not get_options().small
@@ -131,18 +136,23 @@ def _accumulate(
     backend: Backend, pairs: Pairs, out: Sequence[Any], chain: Sequence[int], alpha: Any, beta: Any
 ) -> None:
     """The pairs of a chain, each into its target; beta counts once for each target."""
+    target, scale = None, beta
     begun: set[int] = set()
     for at in chain:
         a, b = pairs[at]
-        target = out[at]
-        scale = 1 if id(target) in begun else beta
-        begun.add(id(target))
-        flags = target.flags
-        is_plain = target.dtype == a.dtype and flags.c_contiguous and flags.aligned
-        if alpha == 1 and scale == 0 and is_plain:
+        if out[at] is not target:  # most chains have one
+            target = out[at]
+            scale = 1 if id(target) in begun else beta
+            begun.add(id(target))
+            is_same = alpha == 1 and target.dtype == a.dtype
+            is_plain = is_same and target.dtype.char in BLAS and target.nbytes < LARGE
+        if is_plain and scale == 1 and a.dtype is target.dtype:
+            np.add(target, a.dot(b), out=target)
+        elif is_same and scale == 0 and target.flags.c_contiguous and target.flags.aligned:
             _product(backend, a, b, target)
         else:
             backend.assign(target, _product(backend, a, b), alpha, scale)
+        scale = 1
 
 
 def _product(backend: Backend, a: Any, b: Any, out: Any = None) -> Any:

@@ -9,6 +9,7 @@ from .einsum import einsum
 from .elementwise import elementwise
 from .expressions import expressions
 from .first_calls import cold
+from .gemm_batch import gemm_batch
 from .imports import imports
 from .layouts import layouts
 from .overhead import overhead
@@ -24,6 +25,7 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "cold": cold,
     "tccg": tccg,
     "expressions": expressions,
+    "gemm_batch": gemm_batch,
     "permutations": permutations,
     "elementwise": elementwise,
     "reductions": reductions,

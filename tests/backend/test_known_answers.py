@@ -376,3 +376,48 @@ def test_silence(backend: str, how: str, op: str) -> None:
     attrs, arrays = SILENT[op]
     with np.errstate(all="raise"):
         run(backend, how, op, attrs, *arrays)
+
+
+# ---- powers of two --------------------------------------------------------------------------------
+
+TINY, HUGE = 5e-324, np.finfo("f8").max
+NORMAL_EXPONENTS: list[tuple[Any, int]] = [  # k with 1/2 <= 2**k max |x| < 1
+    ([0.5], 0), ([1.0], -1), ([0.75, -3.0], -2), ([HUGE], -1024), ([TINY], 1073), ([0.0], 0), ([], 0),
+    ([INF, 1.0], 0), ([NAN, 1.0], 0), ([1.0, -INF], 0), ([1j, 0.25], -1), ([HUGE * (1 + 1j)], -1024),
+]  # fmt: skip
+
+
+@each
+def test_normal_exponents(backend: str, how: str) -> None:
+    for given, want in NORMAL_EXPONENTS:
+        x = np.array(given)
+        assert run(backend, how, "normal_exponent", {}, x) == want, given
+        for more in (x[:, None], np.tile(x, 300)):
+            assert run(backend, how, "normal_exponent", {}, more) == want, given
+
+
+@each
+@pytest.mark.parametrize("name", ["float16", "float32", "float64", "complex64"])
+def test_ldexp_rounds_once(backend: str, how: str, name: str) -> None:
+    """Into subnormal numbers and out of them, to zero and to infinity; parts do not meet."""
+    info = np.finfo(name)
+    x = np.array([1.0, -1.5, 1 + info.eps, 0.0, INF, NAN, info.max, info.smallest_subnormal], name)
+    if name == "complex64":
+        x.imag = x.real[::-1]
+    for k in (
+        0,
+        1,
+        -3,
+        info.maxexp,
+        info.minexp - 3,
+        2 * info.maxexp,
+        3 * info.minexp,
+        2**40,
+        -(2**62),
+    ):
+        power = np.intc(max(-5000, min(5000, k)))
+        got = run(backend, how, "ldexp", {}, x, np.array(k))
+        with np.errstate(all="ignore"):
+            for part, given in ((got.real, x.real), (got.imag, x.imag)):
+                want = np.ldexp(given.astype("f8"), power).astype(part.dtype)
+                np.testing.assert_array_equal(part, want)

@@ -109,6 +109,18 @@ def test_products_with_one_target_are_added(small: float, rng: np.random.Generat
             np.testing.assert_array_equal(block, 5 + want)
 
 
+def test_targets_of_other_dtypes(rng: np.random.Generator) -> None:
+    """Products of several dtypes in one target; each is rounded once to that of the target."""
+    a, b = drawn(rng, (4, 5), "f8"), drawn(rng, (5, 4), "f8")
+    for dtype in ("f4", "f8", "c16"):
+        target = np.ones((4, 4), dtype)
+        pairs = [(a.astype(one), b.astype(one)) for one in ("f8", "f4", "f2", "i4", "f8")]
+        einloom.gemm_batch(pairs, out=[target] * 5, alpha=2, beta=3)
+        np.testing.assert_array_equal(target, 3 + 10 * (a @ b))
+        einloom.gemm_batch(pairs, out=[target] * 5)
+        np.testing.assert_array_equal(target, 5 * (a @ b))
+
+
 def test_bits_do_not_depend_on_threads() -> None:
     r = np.random.default_rng(0)
     sizes = [tuple(r.integers(1, 130, 3)) for _ in range(60)] + [(160, 160, 160)]
