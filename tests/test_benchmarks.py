@@ -239,6 +239,7 @@ def test_peak_holds_what_is_lent() -> None:
     expression(a, a, a)
     peak = peak_bytes(lambda: expression(a, a, a), [a, a, a])
     assert 5 * a.nbytes <= peak <= min(5 * a.nbytes, expression.peak_bytes) + SLACK
+    assert peak_bytes(lambda: expression(a, a, a), [a, a, a], held=True) >= 5 * a.nbytes
 
 
 # ---- the report -------------------------------------------------------------------------------
