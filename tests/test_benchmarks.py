@@ -232,6 +232,16 @@ def test_peak_holds_operands_intermediate_and_result() -> None:
     assert 3 * x.nbytes <= peak <= 3 * x.nbytes + SLACK
 
 
+def test_peak_holds_what_is_lent() -> None:
+    """Two products of 2 MB, of which the first is an intermediate."""
+    a = np.ones((500, 500))
+    expression = einloom.compile("ij,jk,kl->il", a, a, a)
+    expression(a, a, a)
+    peak = peak_bytes(lambda: expression(a, a, a), [a, a, a])
+    assert 5 * a.nbytes <= peak <= min(5 * a.nbytes, expression.peak_bytes) + SLACK
+    assert peak_bytes(lambda: expression(a, a, a), [a, a, a], held=True) >= 5 * a.nbytes
+
+
 # ---- the report -------------------------------------------------------------------------------
 
 CASES = [

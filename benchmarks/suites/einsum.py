@@ -74,6 +74,7 @@ def einsum(quick: bool) -> Iterator[CaseResult]:
         result.peaks = {
             who: peak_bytes(contenders[who], arrays) for who in ON_NUMPY if who in result.seconds
         }
+        facts["held_bytes"] = peak_bytes(contenders["einloom"], arrays, held=True)
         yield result
 
 
