@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from ..fusion import ElementwiseFusionPlan
 from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype_name
-from . import structure
+from . import structure, sum_product
 from .buffers import BUFFERS, empty_as, in_layout
 from .cast import bind_cast, evaluate_cast
 from .contraction import bind_matmul, bind_sum_product, dot_engine, matmul_attrs
@@ -39,7 +38,6 @@ from .indexing import bind_gather, gather_scratch_bytes
 from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .strided import MOST_AXES
-from .sum_product import BLOCK as PRODUCT_BLOCK
 
 GATHERS = ("gather", "gather_dynamic_slice_sizes")
 BINDERS: dict[str, structure.Binder] = {
@@ -194,14 +192,10 @@ class CpuBackend:
     ) -> int:
         threads = self.threads or num_threads()
         if op in PRODUCTS:
-            return product_scratch_bytes(attrs or matmul_attrs(inputs), inputs, *outputs)
-        if op == "sum_product":  # two products of a block, and operands packed for their blocks
-            shapes = (x.shape for x in inputs)
-            sizes = dict(
-                zip(chain.from_iterable(attrs["terms"]), chain.from_iterable(shapes), strict=True)
-            )
-            block = min(PRODUCT_BLOCK, math.prod(sizes.values()))
-            return 2 * block * inputs[0].dtype.itemsize + sum(x.nbytes for x in inputs)
+            (output,) = outputs or (None,)
+            return product_scratch_bytes(attrs or matmul_attrs(inputs), inputs, output, threads)
+        if op == "sum_product":
+            return sum_product.scratch_bytes(attrs, inputs)
         if (op in EVALUATE or op in ("convert", "cast")) and _needs_temporaries(op, attrs, inputs):
             x = inputs[-1]
             if x.size < get_options().small:  # one block

@@ -114,13 +114,16 @@ def _factor(value: Any, dtype: np.dtype[np.generic]) -> Any:
 
 
 def product_scratch_bytes(
-    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec | None = None
+    attrs: Attrs,
+    inputs: tuple[ArraySpec, ...],
+    output: ArraySpec | None = None,
+    threads: int | None = None,
 ) -> int:
     """Upper bound of what these kernels allocate: copies of operands, and the product before it is
     added."""
     lhs, rhs, *added = inputs
     which = conjugated(attrs, lhs, rhs)
-    total = dot_scratch_bytes(attrs, (lhs, rhs), output)
+    total = dot_scratch_bytes(attrs, (lhs, rhs), output, threads)
     if which.startswith(("lhs", "operands")):
         total += lhs.nbytes
     if which.startswith(("rhs", "operands")):
