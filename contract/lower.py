@@ -4,7 +4,8 @@ Labels of size 1 vanish at the door (their axes are squeezed away) and come back
 that no intermediate has more axes than labels of size >= 2. A label that only one operand of a step
 carries, and nobody after it, is summed before the product; labels of both operands that stay are
 batch axes; the rest of the shared ones are contracted. Operands are converted to the dtype of
-computation (float32 for the half precisions) before anything is added.
+computation (float32 for the half precisions) before anything is added; only a single product of half
+precisions stays as it is, since its kernel adds up in float32 and rounds once.
 
 A sliced label is a static index: every operand that carries it is cut at that position first, and
 the program gives what one slice contributes to the result.
@@ -54,6 +55,8 @@ def lower(
     wide = compute_dtype(dtype)
     if not whole.open.issuperset(sliced):
         dtype = wide
+    if dtype != wide and {*dtypes} == {dtype} and _is_one_product(network, tree):
+        wide = dtype
     tensors: dict[int, Tensor] = {}
     for operand, slot in enumerate(inputs):
         tensor = _squeezed(build, network, operand, slot)
@@ -82,6 +85,15 @@ def is_view(network: Network) -> bool:
         and all(label in network.open for label in network.terms[0])
         and len(network.open) == len(network.output_axes)
     )
+
+
+def _is_one_product(network: Network, tree: ContractionTree) -> bool:
+    """Two operands, of which no label is summed ahead."""
+    if len(network.terms) != 2:
+        return False
+    (labels,) = walk(network, tree)
+    lhs, rhs = labels.operands
+    return all(x in labels.result or network.extents[x] == 1 for x in lhs ^ rhs)
 
 
 def _cut(build: Builder, network: Network, operand: int, slot: int, at: dict[int, At]) -> int:

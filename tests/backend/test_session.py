@@ -216,6 +216,8 @@ warmup([name])
 ready, files = compiled(), snapshot(folder)
 assert ready and files
 for op in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean"):
+    if name not in cpu().capabilities()[op]:
+        continue
     attrs = {"initial": None} if op in ("reduce_max", "reduce_min") else {}
     for shape, axes in WARMED:
         for threads in (1, 2, 8):
@@ -249,7 +251,7 @@ WARMED = [  # shapes and reduced axes: large enough to be compiled
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["float64", "float32", "int32", "float16"])
+@pytest.mark.parametrize("name", ["float64", "float32", "int32"])
 def test_after_warmup_nothing_is_compiled(name: str, tmp_path: Path) -> None:
     """Reductions over axes of every place and length, products of matrices small and large, where the cache
     folder was empty."""
