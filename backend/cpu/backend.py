@@ -20,7 +20,7 @@ from ..._base.errors import (
 )
 from ..._base.numbers import format_bytes
 from ..._base.options import get_options, num_threads, options
-from ..catalogue import CATALOGUE, Attrs, OpRow, dot_dims, infer
+from ..catalogue import CATALOGUE, Attrs, OpRow, infer
 from ..door import as_ndarray
 from ..dtypes import NAMES
 from ..fusion import ElementwiseFusionPlan
@@ -30,7 +30,7 @@ from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype
 from . import structure, sum_product
 from .buffers import BUFFERS, empty_as, in_layout
 from .cast import bind_cast, evaluate_cast
-from .contraction import bind_matmul, bind_sum_product, dot_engine, matmul_attrs
+from .contraction import bind_matmul, bind_sum_product, engine_of, matmul_attrs
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
 from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
@@ -178,9 +178,7 @@ class CpuBackend:
         outputs: tuple[ArraySpec, ...] = (),
     ) -> str:
         if op in PRODUCTS:
-            attrs = attrs or matmul_attrs(inputs)
-            dims = dot_dims(attrs, inputs[0].shape, inputs[1].shape)
-            return dot_engine(dims, inputs[:2], *outputs)
+            return engine_of(attrs or matmul_attrs(inputs), inputs[:2], *outputs)
         return "view" if CATALOGUE[op].is_view else op
 
     def scratch_bytes(

@@ -16,6 +16,7 @@ from . import blocked, loops, sum_product
 from .buffers import empty_as
 from .cast import bind_cast
 from .matrices import BLAS, bind_matrices, packed_bytes
+from .pairs import are_mixed, as_pairs, bind_pairs, pays
 
 Engine = Literal[
     "zeros", "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product"
@@ -122,8 +123,30 @@ def _suits_loops(
     return plan_products(step, orders_of(step, left, right, (lhs, rhs, output))).calls == 0
 
 
+def engine_of(
+    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec | None = None
+) -> Engine:
+    """Which rung runs this `dot_general`; a real and a complex operand take that of real ones."""
+    if are_mixed(inputs):
+        output = output or _result(attrs, inputs)
+        if pays(attrs, inputs, output):
+            inputs, output = as_pairs(attrs, inputs, output)
+        else:
+            inputs = tuple(ArraySpec(output.dtype, x.shape) for x in inputs)
+    return dot_engine(dot_dims(attrs, inputs[0].shape, inputs[1].shape), inputs, output)
+
+
+def _result(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
+    axes = {name: attrs[name] for name in ("batch", "contracting")}
+    return infer("dot_general", axes, inputs)[0]
+
+
 def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general` of these shapes."""
+    if are_mixed(inputs):
+        if pays(attrs, inputs, output):
+            return bind_pairs(bind_dot_general, attrs, inputs, output)
+        return _bind_converted(bind_dot_general, attrs, inputs, output, output.dtype)
     lhs, rhs = inputs
     dims = dot_dims(attrs, lhs.shape, rhs.shape)
     engine = dot_engine(dims, inputs, output)
@@ -132,7 +155,7 @@ def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArrayS
     if engine == "blocked":
         return blocked.bind_blocked(dims, output)
     if compute_dtype(output.dtype) != output.dtype:
-        return _bind_through_float32(bind_dot_general, attrs, inputs, output)
+        return _bind_converted(bind_dot_general, attrs, inputs, output, np.dtype(np.float32))
     if engine == "loops":
         return loops.bind_loops(dims, output)
     if engine == "multiply":
@@ -163,7 +186,7 @@ def bind_matmul(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
 def bind_sum_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     """A kernel for `sum_product`; half precisions are multiplied and added in float32."""
     if compute_dtype(output.dtype) != output.dtype:
-        return _bind_through_float32(sum_product.bind_blocks, attrs, inputs, output)
+        return _bind_converted(sum_product.bind_blocks, attrs, inputs, output, np.dtype(np.float32))
     blocks = sum_product.bind_blocks(attrs, inputs, output)
 
     def run(*operands: Any, out: Any = None) -> Any:
@@ -173,17 +196,30 @@ def bind_sum_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArrayS
     return run
 
 
-def _bind_through_float32(
-    binder: Callable[..., Kernel], attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
+def _bind_converted(
+    binder: Callable[..., Kernel],
+    attrs: Attrs,
+    inputs: tuple[ArraySpec, ...],
+    output: ArraySpec,
+    dtype: np.dtype[Any],
 ) -> Kernel:
-    """There is no BLAS for half precisions: convert, compute, round once."""
-    wide, result = tuple(map(_widened, inputs)), _widened(output, output.layout)
-    widen = [bind_cast({}, (x,), y) for x, y in zip(inputs, wide, strict=True)]
+    """Convert, compute, round once: half precisions, or a small real operand beside a complex one."""
+    wide = tuple(ArraySpec(dtype, x.shape) for x in inputs)
+    result = ArraySpec(dtype, output.shape, output.layout)
+    widen = [
+        None if x.dtype == dtype else bind_cast({}, (x,), y)
+        for x, y in zip(inputs, wide, strict=True)
+    ]
     kernel, narrow = binder(attrs, wide, result), bind_cast({}, (result,), output)
+    is_same = output.dtype == dtype
 
     def run(*operands: Any, out: Any = None) -> Any:
-        product = kernel(*(cast(x) for cast, x in zip(widen, operands, strict=True)))
-        return narrow(product, out=out)
+        converted = (
+            x if cast is None else cast(x) for cast, x in zip(widen, operands, strict=True)
+        )
+        if is_same:
+            return kernel(*converted, out=out)
+        return narrow(kernel(*converted), out=out)
 
     return run
 
@@ -199,8 +235,14 @@ def dot_scratch_bytes(
     threads: int | None = None,
 ) -> int:
     """Upper bound of packed copies: operands where BLAS needs matrices, tables for loops, panels."""
-    axes = {name: attrs[name] for name in ("batch", "contracting")}
-    output = output or infer("dot_general", axes, inputs)[0]
+    output = output or _result(attrs, inputs)
+    if are_mixed(inputs):
+        if pays(attrs, inputs, output):
+            real, result = as_pairs(attrs, inputs, output)
+            return dot_scratch_bytes(attrs, real, result, threads)
+        whole = tuple(ArraySpec(output.dtype, x.shape) for x in inputs)
+        copies = sum(y.nbytes for x, y in zip(inputs, whole, strict=True) if x.dtype != y.dtype)
+        return copies + dot_scratch_bytes(attrs, whole, output, threads)
     lhs, rhs = inputs
     dims = dot_dims(attrs, lhs.shape, rhs.shape)
     engine = dot_engine(dims, inputs, output)

@@ -77,8 +77,9 @@ def layout_assignment(program: Program) -> Program:
 
 def _between_products(program: Program) -> set[int]:
     """Slots that one product of BLAS makes and another alone reads."""
-    made = {ins.outputs[0] for ins in program.instructions if _is_product(ins)}
-    read = {slot for ins in program.instructions if _is_product(ins) for slot in ins.inputs}
+    products = [ins for ins in program.instructions if _is_product(program, ins)]
+    made = {ins.outputs[0] for ins in products}
+    read = {slot for ins in products for slot in ins.inputs}
     uses: Counter[int] = use_counts(program)
     return {
         slot
@@ -114,7 +115,7 @@ def _searched(
     steps = [
         _step(program, ins)
         for ins in program.instructions
-        if _is_product(ins) and not free.isdisjoint(ins.inputs + ins.outputs)
+        if _is_product(program, ins) and not free.isdisjoint(ins.inputs + ins.outputs)
     ]
     maker = {step.slots[2]: step for step in steps}
     reader = {slot: step for step in steps for slot in step.slots[:2]}
@@ -135,8 +136,9 @@ def _searched(
     return {slot: None if orders[slot] == rows[slot] else orders[slot] for slot in by_size}
 
 
-def _is_product(ins: Instruction) -> bool:
-    return ins.op == "dot_general"
+def _is_product(program: Program, ins: Instruction) -> bool:
+    """Of two operands of one dtype: the model does not know the pairs of a real and a complex one."""
+    return ins.op == "dot_general" and len({x.dtype for x in program.specs(ins.inputs)}) == 1
 
 
 def _step(program: Program, ins: Instruction) -> _Step:
