@@ -4,7 +4,8 @@ A row names the operands and attributes of an op, the dtypes it takes and yields
 shapes and its law in one line; the last string says which reference document asks for it, and under
 which name (nx; onnx; tf, tenferro). `infer` is the only check of dtypes and shapes.
 
-Operands share one dtype, but for those with a class behind a colon ("pred:bool", "starts:index").
+Operands share one dtype, but for those with a class behind a colon ("pred:bool", "starts:index"); an op
+that mixes takes a real operand beside a complex one of the same precision, as it is.
 An attribute may have a default, with which it is left out of programs.
 Conventions are row-major: `dot_general` returns [batch..., lhs free..., rhs free...], as StableHLO.
 A reduction drops its axes (`expand_dims` brings them back). Session ops are silent: no warning is
@@ -41,6 +42,7 @@ from .dtypes import (
     check_number,
     check_target,
     class_of,
+    mixed,
     result_dtype,
 )
 from .rules import Attrs, DotDims, Shapes, dot_dims
@@ -70,6 +72,7 @@ class OpRow:
     law: str
     view: View = "never"  # whether the output shares the operand's memory
     asked: str = ""
+    mixes: bool = False  # whether one of two operands may be real and the other complex
 
     @property
     def is_view(self) -> bool:
@@ -150,6 +153,9 @@ def _data_dtype(row: OpRow, inputs: tuple[ArraySpec, ...]) -> DType | None:
             )
         if apart is not None:
             continue
+        if data is not None and row.mixes and mixed(data.dtype, spec.dtype):
+            data = spec if spec.dtype.kind == "c" else data
+            continue
         if data is not None and spec.dtype != data.dtype:
             raise DTypeError(
                 f"{row.name}: dtypes of {_told(data)} and {_told(spec)} differ; convert one first"
@@ -195,6 +201,7 @@ def _op(
     *,
     view: View = "never",
     category: Category = "session",
+    mixes: bool = False,
     **defaults: Any,
 ) -> None:
     """Add a row; `_GROUP` is the heading it stands under."""
@@ -213,6 +220,7 @@ def _op(
         law,
         view,
         asked,
+        mixes,
     )
 
 
@@ -438,8 +446,8 @@ _op("threefry2x32", "key counter", "", WORDS, "same", rules.threefry,
 _GROUP.append("contraction")
 _op("dot_general", "lhs rhs", "contracting batch", NUMBERS, "same", rules.dot_general,
     "out[b, m, n] = sum_k lhs[b, m, k] * rhs[b, k, n]; groups of axes, [batch, lhs free, rhs free]; "
-    "operands with a conj flag are conjugated",
-    "tf DotGeneral", category="boundary", conj=rules.NO_CONJ)
+    "operands with a conj flag are conjugated; a real one may stand beside a complex one",
+    "tf DotGeneral", category="boundary", mixes=True, conj=rules.NO_CONJ)
 # a row of its own: the other reads two operands everywhere, and is nothing but a sum of products
 _op("dot_general_add", "lhs rhs acc", "contracting batch", NUMBERS, "same", rules.dot_general_add,
     "out = alpha * dot_general(lhs, rhs) + beta * acc; acc is not read where beta is 0",

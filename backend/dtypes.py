@@ -66,6 +66,18 @@ def complex_of(dtype: DType) -> DType:
     return np.result_type(dtype if dtype.kind == "f" else np.float32, np.complex64)
 
 
+def mixed(x: DType, y: DType) -> DType | None:
+    """The complex one of a real and a complex dtype of the same precision; None for any other two.
+
+    >>> mixed(np.dtype("float32"), np.dtype("complex64")), mixed(np.dtype("f8"), np.dtype("c8"))
+    (dtype('complex64'), None)
+    """
+    for real, other in ((x, y), (y, x)):
+        if real.kind == "f" and other.kind == "c" and real_of(other) == real:
+            return other
+    return None
+
+
 def reaches(source: DType, target: DType) -> bool:
     """Whether NumPy's promotion takes `source` to `target`, so that `convert` may do it.
 

@@ -307,7 +307,7 @@ def _key(
         strip_exponent,
         memory_limit,
     ]
-    key += (settings.small, settings.budget, settings.memory_limit)
+    key += (settings.small, settings.budget, settings.memory_limit, settings.engine)
     if out is not None:
         if type(out) is not np.ndarray:
             return None

@@ -4,7 +4,9 @@ Labels of size 1 vanish at the door (their axes are squeezed away) and come back
 that no intermediate has more axes than labels of size >= 2. A label that only one operand of a step
 carries, and nobody after it, is summed before the product; labels of both operands that stay are
 batch axes; the rest of the shared ones are contracted. Operands are converted to the dtype of
-computation (float32 for the half precisions) before anything is added.
+computation (float32 for the half precisions) before anything is added; only a single product of half
+precisions stays as it is, since its kernel adds up in float32 and rounds once. Real operands stay real beside
+complex ones.
 
 A sliced label is a static index: every operand that carries it is cut at that position first, and
 the program gives what one slice contributes to the result.
@@ -19,6 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..backend.dtypes import class_of, real_of
 from ..backend.spec import Axes, compute_dtype, dtype_name
 from ..program.builder import Builder
 from ..program.ir import At, Program
@@ -70,12 +73,22 @@ def lower(
     scaling = Scaling(build, wide) if strip_exponent else None
     if not whole.open.issuperset(sliced):
         dtype = wide
+    if (
+        dtype != wide
+        and {*dtypes} == {dtype}
+        and scaling is None
+        and _is_one_product(network, tree)
+    ):
+        wide = dtype
     tensors: dict[int, Tensor] = {}
     for operand, slot in enumerate(inputs):
         tensor = _squeezed(build, network, operand, slot)
         if not view:
-            tensor = (build.convert(tensor[0], wide), tensor[1])
-        if operand in conj and wide.kind in "cO" and scaling is None:
+            mixes = len(inputs) > 1 and scaling is None
+            own = _computed(dtypes[operand], wide) if mixes else wide
+            tensor = (build.convert(tensor[0], own), tensor[1])
+        is_complex = build.spec(tensor[0]).dtype.kind in "cO"
+        if operand in conj and is_complex and scaling is None:
             tensor = (build("conj", tensor[0]), tensor[1])
         tensors[operand] = tensor
     wanted = tuple(x for x in dict.fromkeys(network.output_axes) if network.extents[x] > 1)
@@ -90,7 +103,7 @@ def lower(
                     for tensor, (slot, axes) in zip(step, operands, strict=True)
                 ]
         order = wanted if index == last else ()
-        tensors[tree.n + index] = _step(build, network, operands, labels, order)
+        tensors[tree.n + index] = _step(build, network, operands, labels, order, wide)
     slot, kept = tensors[tree.n + last]
     if scaling is not None:
         slot, exponent = scaling.binary(slot) if sliced else scaling.decimal(slot)
@@ -109,6 +122,15 @@ def is_view(network: Network) -> bool:
         and all(label in network.open for label in network.terms[0])
         and len(network.open) == len(network.output_axes)
     )
+
+
+def _is_one_product(network: Network, tree: ContractionTree) -> bool:
+    """Two operands, of which no label is summed ahead."""
+    if len(network.terms) != 2:
+        return False
+    (labels,) = walk(network, tree)
+    lhs, rhs = labels.operands
+    return all(x in labels.result or network.extents[x] == 1 for x in lhs ^ rhs)
 
 
 def _cut(build: Builder, network: Network, operand: int, slot: int, at: dict[int, At]) -> int:
@@ -136,19 +158,32 @@ def _squeezed(build: Builder, network: Network, operand: int, slot: int) -> Tens
     return slot, labels
 
 
+def _computed(given: np.dtype[np.generic], wide: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """The dtype in which an operand is computed with: a real one is not made complex."""
+    is_real = class_of(given) in ("bool", "int", "uint", "float")
+    return real_of(wide) if is_real and wide.kind == "c" else wide
+
+
 def _step(
-    build: Builder, network: Network, operands: list[Tensor], labels: StepLabels, order: Axes
+    build: Builder,
+    network: Network,
+    operands: list[Tensor],
+    labels: StepLabels,
+    order: Axes,
+    wide: np.dtype[np.generic],
 ) -> Tensor:
     if len(operands) == 1:
         return _reduced(build, operands[0], labels.result)
     if len(operands) > 2:
         result = _ordered(operands, labels.result, order)
         terms = tuple(axes for _, axes in operands)
-        slots = (slot for slot, _ in operands)
+        slots = (build.convert(slot, wide) for slot, _ in operands)
         return build("sum_product", *slots, terms=terms, output=result), result
     lhs = _reduced(build, operands[0], labels.result | labels.operands[1])
     rhs = _reduced(build, operands[1], labels.result | labels.operands[0])
-    if _better_swapped(lhs, rhs, order):
+    left, right = (build.spec(slot).dtype.kind == "c" for slot, _ in (lhs, rhs))
+    # beside a real operand, a complex one on the right can be written where it belongs
+    if (left and not right) if left != right and not order else _better_swapped(lhs, rhs, order):
         lhs, rhs = rhs, lhs
     return _product(build, network, lhs, rhs, labels.result)
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,17 +20,17 @@ from ..._base.errors import (
 )
 from ..._base.numbers import format_bytes
 from ..._base.options import get_options, num_threads, options
-from ..catalogue import CATALOGUE, Attrs, OpRow, dot_dims, infer
+from ..catalogue import CATALOGUE, Attrs, OpRow, infer
 from ..door import as_ndarray
 from ..dtypes import NAMES
 from ..fusion import ElementwiseFusionPlan
 from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype_name
-from . import structure
+from . import structure, sum_product
 from .buffers import BUFFERS, empty_as, in_layout
 from .cast import bind_cast, evaluate_cast
-from .contraction import bind_matmul, bind_sum_product, dot_engine, matmul_attrs
+from .contraction import bind_matmul, bind_sum_product, engine_of, matmul_attrs
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
 from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
@@ -41,7 +40,6 @@ from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_bytes
 from .strided import MOST_AXES
-from .sum_product import BLOCK as PRODUCT_BLOCK
 
 GATHERS = ("gather", "gather_dynamic_slice_sizes")
 BINDERS: dict[str, structure.Binder] = {
@@ -184,9 +182,7 @@ class CpuBackend:
         outputs: tuple[ArraySpec, ...] = (),
     ) -> str:
         if op in PRODUCTS:
-            attrs = attrs or matmul_attrs(inputs)
-            dims = dot_dims(attrs, inputs[0].shape, inputs[1].shape)
-            return dot_engine(dims, inputs[:2], *outputs)
+            return engine_of(attrs or matmul_attrs(inputs), inputs[:2], *outputs)
         return "view" if CATALOGUE[op].is_view else op
 
     def scratch_bytes(
@@ -198,14 +194,10 @@ class CpuBackend:
     ) -> int:
         threads = self.threads or num_threads()
         if op in PRODUCTS:
-            return product_scratch_bytes(attrs or matmul_attrs(inputs), inputs, *outputs)
-        if op == "sum_product":  # two products of a block, and operands packed for their blocks
-            shapes = (x.shape for x in inputs)
-            sizes = dict(
-                zip(chain.from_iterable(attrs["terms"]), chain.from_iterable(shapes), strict=True)
-            )
-            block = min(PRODUCT_BLOCK, math.prod(sizes.values()))
-            return 2 * block * inputs[0].dtype.itemsize + sum(x.nbytes for x in inputs)
+            (output,) = outputs or (None,)
+            return product_scratch_bytes(attrs or matmul_attrs(inputs), inputs, output, threads)
+        if op == "sum_product":
+            return sum_product.scratch_bytes(attrs, inputs)
         if (op in EVALUATE or op in ("convert", "cast")) and _needs_temporaries(op, attrs, inputs):
             x = inputs[-1]
             if x.size < get_options().small:  # one block

@@ -7,18 +7,32 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..._base.options import get_options
+from ..._base.options import get_options, num_threads
 from ..catalogue import Attrs, DotDims, dot_dims, infer
 from ..matrices import TINY, contraction_of, orders_of, plan_products
 from ..protocol import Kernel
-from ..spec import ArraySpec, compute_dtype
-from . import loops, sum_product
+from ..spec import ArraySpec, Axes, compute_dtype
+from . import blocked, loops, sum_product
 from .buffers import empty_as
 from .cast import bind_cast
 from .matrices import BLAS, bind_matrices, packed_bytes
+from .pairs import are_mixed, as_pairs, bind_pairs, pays
 
-Engine = Literal["zeros", "multiply", "gemm", "batched gemm", "matmul", "loops"]
-ROW = 16  # columns of a matrix from which a compiled loop over them beats numpy.matmul's
+Engine = Literal[
+    "zeros", "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product"
+]
+ROW = 16  # columns of a matrix from which a compiled kernel beats numpy.matmul's loops
+# int64 and int32, 10^9 multiplications a second on one thread of an x86-64 CPU with AVX-512 (m x k x n):
+#               1024^3  256^3   64^3    32^3, 16^3, 8^3 in a batch  512x4x512  4x1024x1024  1024x1024x4
+# blocked       17, 34  16, 32  6, 9    6, 12   4, 8     2, 1       3, 7       4, 12        1.9, 3.2
+# loops          8, 17   5, 12  3, 6    4,  5   2, 3   0.6, 0.6     6, 12      6, 18        0.4, 0.4
+# numpy.matmul   -      .8, 1.2 1.2, 1.7 1.5, 1.6 1.5, 1.6 1.4, 1.6 1.5, 1.5   0.4, 0.4     1.3, 1.3
+THIN = 8  # rows or contracted elements below which packing takes longer than it saves
+BLOCK = 1 << 11  # multiplications per matrix from which packing beats numpy.matmul's loops
+# float16: 1024^3 35, 256^3 21, 64^3 8, 1024x1024x4 1.1; converted to float32 for BLAS 37, 21, 9, 1.9. Where
+# both take as long, no copy of a whole operand in float32 is what decides.
+HALF = 1 << 21  # multiplications per matrix of half precisions from which they are not converted
+NARROW = 32  # least rows, columns and contracted elements of such a matrix
 
 
 def dot_engine(
@@ -27,19 +41,35 @@ def dot_engine(
     """Which rung runs this contraction.
 
     zeros         some size is 0
+    ...           the rung that the option `engine` names, if it can run this contraction
+    blocked       enough work in matrices large enough to pack, of integers, truth values or half precisions:
+                  a compiled product
     gemm          one matrix product of BLAS dtype
     loops         enough work for a compiled loop nest, and: matrices so small that calling BLAS for each
-                  would take longer, or a dtype without BLAS and rows of 16 or more
+                  would take longer, or integers and rows of 16 or more
     multiply      nothing is contracted: a broadcast product
     batched gemm  one BLAS call per matrix of the batch (numpy.matmul)
     matmul        any other dtype, by NumPy's loops
+
+    Half precisions that are not blocked take the rung of float32. One more runs everything, but only where
+    it is asked for: sum product, which forms all products by broadcasting and adds them up.
     """
-    per_matrix = dims.m * dims.n * dims.k
-    work = dims.batch * per_matrix
-    dtype = inputs[0].dtype
-    if work == 0:
+    if dims.batch * dims.m * dims.n * dims.k == 0:
         return "zeros"
+    dtype, asked = inputs[0].dtype, get_options().engine
+    suits_blocks = blocked.suits_dtype(dtype) and (
+        _suits_blocks(dims, dtype) if asked is None else asked == "blocked"
+    )
+    if suits_blocks:
+        return "blocked"
+    if compute_dtype(dtype) != dtype:
+        return dot_engine(
+            dims, tuple(map(_widened, inputs)), output and _widened(output, output.layout)
+        )
     is_blas = dtype.char in BLAS
+    for engine, can_run in _able(dims, dtype).items():
+        if engine == asked and can_run:
+            return engine
     if is_blas and dims.batch == 1 and dims.k > 1:
         return "gemm"
     if _suits_loops(dims, inputs, output, is_blas):
@@ -47,6 +77,31 @@ def dot_engine(
     if dims.k == 1:
         return "multiply"
     return "batched gemm" if is_blas else "matmul"
+
+
+def _able(dims: DotDims, dtype: np.dtype[np.generic]) -> dict[Engine, bool]:
+    """Whether each rung, if it is asked for, can run a contraction with at least one multiplication."""
+    is_blas = dtype.char in BLAS
+    return {
+        "multiply": dims.k == 1,
+        "gemm": is_blas and dims.batch == 1,
+        "batched gemm": is_blas and dims.batch > 1,
+        "matmul": not is_blas,
+        "loops": dtype.char in loops.DTYPES and dims.k <= loops.DEPTH,
+        "sum product": True,
+    }
+
+
+def _suits_blocks(dims: DotDims, dtype: np.dtype[np.generic]) -> bool:
+    m, n, k = dims.m, dims.n, dims.k
+    if dims.batch * m * n * k < max(1, get_options().small):
+        return False
+    if compute_dtype(dtype) != dtype:
+        return m * n * k >= HALF and min(m, n, k) >= NARROW
+    if m * n * k < BLOCK or max(m, n) < ROW or k == 1:
+        return False
+    suits_loops = min(m, n, k) < THIN and n >= ROW and k <= loops.DEPTH
+    return not (suits_loops and dtype.char in loops.DTYPES)
 
 
 def _suits_loops(
@@ -68,20 +123,52 @@ def _suits_loops(
     return plan_products(step, orders_of(step, left, right, (lhs, rhs, output))).calls == 0
 
 
+def engine_of(
+    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec | None = None
+) -> Engine:
+    """Which rung runs this `dot_general`; a real and a complex operand take that of real ones."""
+    if are_mixed(inputs):
+        output = output or _result(attrs, inputs)
+        if pays(attrs, inputs, output):
+            inputs, output = as_pairs(attrs, inputs, output)
+        else:
+            inputs = tuple(ArraySpec(output.dtype, x.shape) for x in inputs)
+    return dot_engine(dot_dims(attrs, inputs[0].shape, inputs[1].shape), inputs, output)
+
+
+def _result(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
+    axes = {name: attrs[name] for name in ("batch", "contracting")}
+    return infer("dot_general", axes, inputs)[0]
+
+
 def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general` of these shapes."""
-    if compute_dtype(output.dtype) != output.dtype:
-        return _bind_through_float32(bind_dot_general, attrs, inputs, output)
+    if are_mixed(inputs):
+        if pays(attrs, inputs, output):
+            return bind_pairs(bind_dot_general, attrs, inputs, output)
+        return _bind_converted(bind_dot_general, attrs, inputs, output, output.dtype)
     lhs, rhs = inputs
     dims = dot_dims(attrs, lhs.shape, rhs.shape)
     engine = dot_engine(dims, inputs, output)
     if engine == "zeros":
         return _bind_zeros(output)
+    if engine == "blocked":
+        return blocked.bind_blocked(dims, output)
+    if compute_dtype(output.dtype) != output.dtype:
+        return _bind_converted(bind_dot_general, attrs, inputs, output, np.dtype(np.float32))
     if engine == "loops":
         return loops.bind_loops(dims, output)
     if engine == "multiply":
         return _bind_multiply(dims, inputs, output)
+    if engine == "sum product":
+        return bind_sum_product(_summed(dims, inputs), inputs, output)
     return bind_matrices(dims, inputs, output)
+
+
+def _summed(dims: DotDims, inputs: tuple[ArraySpec, ...]) -> Attrs:
+    """The attributes of the `sum_product` that a `dot_general` is."""
+    step, left, right = contraction_of(dims, *inputs)
+    return {"terms": (left, right), "output": (*step.batch, *step.rows, *step.columns)}
 
 
 def matmul_attrs(inputs: tuple[ArraySpec, ...]) -> Attrs:
@@ -99,7 +186,7 @@ def bind_matmul(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
 def bind_sum_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     """A kernel for `sum_product`; half precisions are multiplied and added in float32."""
     if compute_dtype(output.dtype) != output.dtype:
-        return _bind_through_float32(sum_product.bind_blocks, attrs, inputs, output)
+        return _bind_converted(sum_product.bind_blocks, attrs, inputs, output, np.dtype(np.float32))
     blocks = sum_product.bind_blocks(attrs, inputs, output)
 
     def run(*operands: Any, out: Any = None) -> Any:
@@ -109,40 +196,70 @@ def bind_sum_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArrayS
     return run
 
 
-def _bind_through_float32(
-    binder: Callable[..., Kernel], attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
+def _bind_converted(
+    binder: Callable[..., Kernel],
+    attrs: Attrs,
+    inputs: tuple[ArraySpec, ...],
+    output: ArraySpec,
+    dtype: np.dtype[Any],
 ) -> Kernel:
-    """There is no BLAS for half precisions: convert, compute, round once."""
-    wide = tuple(ArraySpec(compute_dtype(spec.dtype), spec.shape) for spec in inputs)
-    result = ArraySpec(compute_dtype(output.dtype), output.shape, output.layout)
-    widen = [bind_cast({}, (x,), y) for x, y in zip(inputs, wide, strict=True)]
+    """Convert, compute, round once: half precisions, or a small real operand beside a complex one."""
+    wide = tuple(ArraySpec(dtype, x.shape) for x in inputs)
+    result = ArraySpec(dtype, output.shape, output.layout)
+    widen = [
+        None if x.dtype == dtype else bind_cast({}, (x,), y)
+        for x, y in zip(inputs, wide, strict=True)
+    ]
     kernel, narrow = binder(attrs, wide, result), bind_cast({}, (result,), output)
+    is_same = output.dtype == dtype
 
     def run(*operands: Any, out: Any = None) -> Any:
-        product = kernel(*(cast(x) for cast, x in zip(widen, operands, strict=True)))
-        return narrow(product, out=out)
+        converted = (
+            x if cast is None else cast(x) for cast, x in zip(widen, operands, strict=True)
+        )
+        if is_same:
+            return kernel(*converted, out=out)
+        return narrow(kernel(*converted), out=out)
 
     return run
 
 
+def _widened(spec: ArraySpec, layout: Axes | None = None) -> ArraySpec:
+    return ArraySpec(compute_dtype(spec.dtype), spec.shape, layout)
+
+
 def dot_scratch_bytes(
-    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec | None = None
+    attrs: Attrs,
+    inputs: tuple[ArraySpec, ...],
+    output: ArraySpec | None = None,
+    threads: int | None = None,
 ) -> int:
-    """Upper bound of packed copies: operands where BLAS needs matrices, tables for loops."""
-    axes = {name: attrs[name] for name in ("batch", "contracting")}
-    output = output or infer("dot_general", axes, inputs)[0]
+    """Upper bound of packed copies: operands where BLAS needs matrices, tables for loops, panels."""
+    output = output or _result(attrs, inputs)
+    if are_mixed(inputs):
+        if pays(attrs, inputs, output):
+            real, result = as_pairs(attrs, inputs, output)
+            return dot_scratch_bytes(attrs, real, result, threads)
+        whole = tuple(ArraySpec(output.dtype, x.shape) for x in inputs)
+        copies = sum(y.nbytes for x, y in zip(inputs, whole, strict=True) if x.dtype != y.dtype)
+        return copies + dot_scratch_bytes(attrs, whole, output, threads)
     lhs, rhs = inputs
-    wide = compute_dtype(lhs.dtype)
-    if wide != lhs.dtype:  # operands and result in float32, and what that product needs
-        inputs = tuple(ArraySpec(wide, x.shape) for x in inputs)
-        output = ArraySpec(wide, output.shape, output.layout)
-        return sum(x.nbytes for x in (*inputs, output)) + dot_scratch_bytes(attrs, inputs, output)
     dims = dot_dims(attrs, lhs.shape, rhs.shape)
     engine = dot_engine(dims, inputs, output)
-    if engine in ("zeros", "multiply"):
+    if engine == "zeros":
+        return 0
+    if engine == "blocked":  # panels, and copies of operands whose strides are no whole elements
+        panels = blocked.blocked_bytes(dims, output, threads or num_threads())
+        return panels + lhs.nbytes + rhs.nbytes
+    if compute_dtype(lhs.dtype) != lhs.dtype:  # all in float32, and what that product needs
+        inputs, output = tuple(map(_widened, inputs)), _widened(output, output.layout)
+        return sum(x.nbytes for x in (*inputs, output)) + dot_scratch_bytes(attrs, inputs, output)
+    if engine == "multiply":
         return 0
     if engine == "loops":  # tables, and packed operands where strides are no whole elements
         return 16 * (loops.TILE + dims.k) + lhs.nbytes + rhs.nbytes
+    if engine == "sum product":
+        return sum_product.scratch_bytes(_summed(dims, inputs), inputs)
     return packed_bytes(dims, inputs, output)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..catalogue import Attrs, infer
-from ..dtypes import class_of
+from ..dtypes import class_of, mixed
 from ..protocol import Kernel
 from ..rules import NO_CONJ
 from ..spec import ArraySpec, compute_dtype
@@ -25,23 +25,27 @@ def conjugated(attrs: Attrs, lhs: ArraySpec, rhs: ArraySpec) -> Conjugated:
     """What is conjugated around the product of plain operands; operands are, in a copy.
 
     nothing                 there is no flag, or the numbers are real
-    result                  both flags: conj(a) . conj(b) = conj(a . b)
+    result                  both flags: conj(a) . conj(b) = conj(a . b); a flag beside a real operand,
+                            where the result has fewer elements than the other
     lhs, rhs                one flag: that operand
     operands                both flags, of objects: conj may turn products round, as that of quaternions
     lhs, rhs, and result    one flag, where the other operand and the result have fewer elements:
                             conj(a) . b = conj(a . conj(b))
     """
-    left, right = attrs.get("conj", NO_CONJ)
-    kind = class_of(lhs.dtype)
-    if not (left or right) or kind not in ("complex", "object"):
+    has_meaning = (class_of(x.dtype) in ("complex", "object") for x in (lhs, rhs))
+    left, right = map(all, zip(attrs.get("conj", NO_CONJ), has_meaning, strict=True))
+    if not (left or right):
         return "nothing"
-    if kind == "object":
+    if class_of(lhs.dtype) == "object":
         return "operands" if left and right else "lhs" if left else "rhs"
     if left and right:
         return "result"
     (out,) = infer(
         "dot_general", {name: attrs[name] for name in ("batch", "contracting")}, (lhs, rhs)
     )
+    if mixed(lhs.dtype, rhs.dtype):
+        own = lhs if left else rhs
+        return "result" if out.size < own.size else "lhs" if left else "rhs"
     if left:
         return "lhs" if lhs.size <= rhs.size + out.size else "rhs and result"
     return "rhs" if rhs.size <= lhs.size + out.size else "lhs and result"
@@ -114,13 +118,16 @@ def _factor(value: Any, dtype: np.dtype[np.generic]) -> Any:
 
 
 def product_scratch_bytes(
-    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec | None = None
+    attrs: Attrs,
+    inputs: tuple[ArraySpec, ...],
+    output: ArraySpec | None = None,
+    threads: int | None = None,
 ) -> int:
     """Upper bound of what these kernels allocate: copies of operands, and the product before it is
     added."""
     lhs, rhs, *added = inputs
     which = conjugated(attrs, lhs, rhs)
-    total = dot_scratch_bytes(attrs, (lhs, rhs), output)
+    total = dot_scratch_bytes(attrs, (lhs, rhs), output, threads)
     if which.startswith(("lhs", "operands")):
         total += lhs.nbytes
     if which.startswith(("rhs", "operands")):

@@ -9,6 +9,7 @@ the work of the naive sum, with memory bounded by the block.
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,15 @@ def bind_blocks(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
         return target
 
     return run
+
+
+def scratch_bytes(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
+    """Upper bound: two products of a block, and operands packed for their blocks."""
+    sizes: dict[int, int] = {}
+    for term, spec in zip(attrs["terms"], inputs, strict=True):
+        sizes.update(zip(term, spec.shape, strict=True))
+    block = min(BLOCK, math.prod(sizes.values()))
+    return 2 * block * inputs[0].dtype.itemsize + sum(x.nbytes for x in inputs)
 
 
 def _split(

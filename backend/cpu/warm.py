@@ -60,8 +60,11 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
     supported = backend.capabilities()
     matrices = np.ones((64, 4, 4), dtype)
     batch = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
+    one = {"contracting": ((1,), (0,)), "batch": ((), ())}
+    large = np.ones((128, 128), dtype)
     if dtype.name in supported["dot_general"]:
-        yield lambda: backend.apply("dot_general", batch, matrices, matrices)
+        yield lambda: backend.apply("dot_general", batch, matrices, matrices)  # in a loop nest
+        yield lambda: backend.apply("dot_general", one, large, large)  # in blocks, without BLAS
     for op in _REDUCTIONS:
         if dtype.name not in supported[op]:
             continue

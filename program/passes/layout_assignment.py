@@ -126,7 +126,7 @@ def _made_by_products(program: Program) -> set[int]:
     return {
         slot
         for ins in program.instructions
-        if _is_product(ins)
+        if _is_product(program, ins)
         for slot in ins.outputs
         if program.slots[slot].dtype.char in RATES
         and not program.slots[slot].bounds
@@ -136,7 +136,9 @@ def _made_by_products(program: Program) -> set[int]:
 
 def _between_products(program: Program) -> set[int]:
     """Slots that one product of BLAS makes and another alone reads."""
-    read = {slot for ins in program.instructions if _is_product(ins) for slot in ins.inputs}
+    read = {
+        slot for ins in program.instructions if _is_product(program, ins) for slot in ins.inputs
+    }
     uses: Counter[int] = use_counts(program)
     return {slot for slot in _made_by_products(program) & read if uses[slot] == 1}
 
@@ -169,7 +171,7 @@ def _searched(
     steps = [
         _step(program, ins)
         for ins in program.instructions
-        if _is_product(ins) and not free.isdisjoint(ins.inputs + ins.outputs)
+        if _is_product(program, ins) and not free.isdisjoint(ins.inputs + ins.outputs)
     ]
     maker = {step.slots[2]: step for step in steps}
     reader = {slot: step for step in steps for slot in step.slots[:2]}
@@ -193,8 +195,9 @@ def _searched(
     return {slot: None if orders[slot] == rows[slot] else orders[slot] for slot in by_size}
 
 
-def _is_product(ins: Instruction) -> bool:
-    return ins.op == "dot_general"
+def _is_product(program: Program, ins: Instruction) -> bool:
+    """Of two operands of one dtype: the model does not know the pairs of a real and a complex one."""
+    return ins.op == "dot_general" and len({x.dtype for x in program.specs(ins.inputs)}) == 1
 
 
 def _step(program: Program, ins: Instruction) -> _Step:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from tests.backend.calls import Call, dot, operands
 from tests.tolerance import assert_close, tolerance
 
-from einloom._base.options import options
+from einloom._base.options import ENGINES, options
 from einloom.backend.catalogue import dot_dims
 from einloom.backend.cpu import cpu
+from einloom.backend.cpu.contraction import Engine
 from einloom.backend.spec import compute_dtype, dtype_from_name
 
 BACKEND = cpu()
@@ -22,7 +23,13 @@ COMPILED = {
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 }
 BLAS = {"float32", "float64", "complex64", "complex128"}
+HALF = {"float16", "bfloat16"}
 SMALL = {"kernels forced": 0, "as shipped": None, "kernels forbidden": math.inf}
+SETTINGS: list[dict[str, Any]] = [
+    *({"small": value} for value in (0, math.inf)),
+    *({"engine": name} for name in ENGINES),
+    {},
+]
 
 
 def engine(call: Call, name: str) -> str:
@@ -41,29 +48,68 @@ LADDER: list[tuple[str, Call, dict[str, str]]] = [
     (
         "one matrix product",
         dot((20, 30), (30, 40), contracting=((1,), (0,))),
-        {"blas": "gemm", "compiled 0": "loops", "other": "matmul", "compiled inf": "matmul"},
+        {
+            "blas": "gemm",
+            "half": "gemm",
+            "compiled 0": "blocked",
+            "compiled inf": "matmul",
+            "bool 0": "blocked",
+            "bool inf": "matmul",
+            "other": "matmul",
+        },
+    ),
+    (
+        "one thin matrix product",
+        dot((4, 30), (30, 40), contracting=((1,), (0,))),
+        {"half": "gemm", "compiled 0": "loops", "compiled inf": "matmul", "bool 0": "blocked"},
+    ),
+    (
+        "one large matrix product",
+        dot((128, 128), (128, 128), contracting=((1,), (0,))),
+        {"blas": "gemm", "half 0": "blocked", "half inf": "gemm", "compiled 0": "blocked"},
     ),
     (
         "outer product",
         dot((3, 4), (5,)),
-        {"blas 0": "loops", "blas inf": "multiply", "compiled 0": "loops", "other": "multiply"},
+        {
+            "blas 0": "loops",
+            "blas inf": "multiply",
+            "half 0": "loops",
+            "half inf": "multiply",
+            "compiled 0": "loops",
+            "compiled inf": "multiply",
+            "other": "multiply",
+        },
     ),
     (
         "many tiny matrices",
         dot((50, 2, 3), (50, 3, 2), ((0,), (0,)), ((2,), (1,))),
-        {"blas 0": "loops", "blas inf": "batched gemm", "compiled 0": "loops", "other": "matmul"},
+        {
+            "blas 0": "loops",
+            "blas inf": "batched gemm",
+            "half inf": "batched gemm",
+            "half 0": "loops",
+            "compiled 0": "loops",
+            "bool": "matmul",
+            "other": "matmul",
+        },
     ),
     (
         "large matrices in a batch",
         dot((2, 20, 30), (2, 30, 20), ((0,), (0,)), ((2,), (1,))),
-        {"blas 0": "batched gemm", "blas inf": "batched gemm", "compiled 0": "loops"},
+        {"blas": "batched gemm", "half": "batched gemm", "compiled 0": "blocked"},
     ),
     (
         "more contracted elements than the kernel takes",
         dot((2, 5000), (5000, 2), contracting=((1,), (0,))),
-        {"compiled 0": "matmul", "blas 0": "gemm", "other": "matmul"},
+        {"compiled": "matmul", "blas": "gemm", "half": "gemm", "bool": "matmul", "other": "matmul"},
     ),
 ]
+
+
+def kind_of(name: str) -> str:
+    kinds = {"blas": BLAS, "half": HALF, "compiled": COMPILED - BLAS, "bool": {"bool"}}
+    return next((kind for kind, names in kinds.items() if name in names), "other")
 
 
 def test_ladder() -> None:
@@ -71,7 +117,7 @@ def test_ladder() -> None:
     seen = set()
     for what, call, rungs in LADDER:
         for name in DTYPES:
-            kind = "blas" if name in BLAS else "compiled" if name in COMPILED else "other"
+            kind = kind_of(name)
             for text, value in (("0", 0), ("inf", math.inf)):
                 with options(small=value):
                     got = engine(call, name)
@@ -79,8 +125,41 @@ def test_ladder() -> None:
                 for key in ("any", kind, f"{kind} {text}"):
                     assert rungs.get(key, got) == got, f"{what}, {name}, small={text}"
                 if text == "inf":
-                    assert got != "loops"
-    assert seen == {"zeros", "multiply", "gemm", "batched gemm", "matmul", "loops"}
+                    assert got not in ("loops", "blocked")
+    assert seen == {*get_args(Engine)} - {"sum product"}
+
+
+ASKED: dict[str, dict[str, tuple[str, ...]]] = {
+    # engine that is asked for: by kind of dtype, what runs each call of LADDER but the empty ones;
+    # "" and kinds that are not here: the ladder's own choice
+    "multiply": {"any": ("", "", "", "multiply", "", "", "")},
+    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", "gemm")),
+    "batched gemm": dict.fromkeys(
+        ("blas", "half"), ("", "", "", "", "batched gemm", "batched gemm", "")
+    ),
+    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 7),
+    "loops": dict.fromkeys(("compiled", "blas", "half"), (*("loops",) * 6, "")),
+    "blocked": dict.fromkeys(("compiled", "bool", "half"), ("blocked",) * 7),
+    "sum product": {"any": ("sum product",) * 7},
+}
+
+
+@pytest.mark.parametrize("asked", ENGINES)
+def test_an_engine_that_is_asked_for_runs_what_it_can(asked: str) -> None:
+    """What it cannot run, the ladder runs."""
+    rows = [(what, call) for what, call, rungs in LADDER if rungs != {"any": "zeros"}]
+    for name in DTYPES:
+        by_kind = ASKED[asked]
+        rungs = by_kind.get("any") or by_kind.get(kind_of(name)) or ("",) * len(rows)
+        for (what, call), rung in zip(rows, rungs, strict=True):
+            with options(small=math.inf):
+                own = engine(call, name)
+            with options(small=math.inf, engine=asked):
+                assert engine(call, name) == (rung or own), f"{what}, {name}"
+
+
+def test_engines_have_one_list_of_names() -> None:
+    assert {*ENGINES} == {*get_args(Engine)} - {"zeros"}
 
 
 def test_small_is_a_number_of_multiplications() -> None:
@@ -117,8 +196,8 @@ def test_engines_agree(call: Call, name: str, rng: np.random.Generator) -> None:
     )
     want = products.sum(axis=-1, dtype=wide).reshape(output.shape)
     scale = abs(products).sum(axis=-1).reshape(output.shape) if wide.kind in "fc" else 1
-    for value in SMALL.values():
-        with small(value):
+    for settings in SETTINGS:
+        with options(**settings):
             got = BACKEND.apply("dot_general", call.attrs, lhs, rhs)
         if wide.kind in "fc":
             assert_close(got, want, scale, 2 * tolerance(dtype, dims.k, 2, wide))

@@ -41,7 +41,7 @@ def contract(
     attrs: dict[str, Any], lhs: np.ndarray, rhs: np.ndarray, out: np.ndarray | None = None
 ) -> np.ndarray:
     """By the loop nest, whatever the sizes."""
-    with options(small=0):
+    with options(small=0, engine="loops"):
         specs = tuple(ArraySpec(x.dtype, x.shape) for x in (lhs, rhs))
         assert BACKEND.engine("dot_general", attrs, specs) == "loops"
         return np.asarray(BACKEND.apply("dot_general", attrs, lhs, rhs, out=out))
@@ -147,7 +147,7 @@ def test_one_kernel_for_operands_of_changing_strides(rng: np.random.Generator) -
     """Tables are kept for the strides last seen; others get their own."""
     call = dot((30, 2, 3), (30, 3, 2), ((0,), (0,)), ((2,), (1,)))
     dtype = np.dtype("int64")
-    with options(small=0):
+    with options(small=0, engine="loops"):
         kernel = BACKEND.bind(call.op, call.attrs, call.specs(dtype), call.outputs(dtype))
     for layout in LAYOUTS * 2:
         arrays = operands(call, dtype, layout, rng)
@@ -158,7 +158,7 @@ def test_one_kernel_in_eight_threads(rng: np.random.Generator) -> None:
     """Tables for the strides of one thread are never used on the operands of another."""
     call = dot((3, 2, 4), (3, 4, 2), ((0,), (0,)), ((2,), (1,)))
     dtype = np.dtype("int64")
-    with options(small=0):
+    with options(small=0, engine="loops"):
         kernel = BACKEND.bind(call.op, call.attrs, call.specs(dtype), call.outputs(dtype))
     sets = [operands(call, dtype, layout, rng) for layout in LAYOUTS]
     wants = [reference(call.attrs, *arrays) for arrays in sets]

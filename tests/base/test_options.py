@@ -59,6 +59,9 @@ GOOD: list[tuple[str, Any]] = [
     ("small", 10**400),
     ("small", 0.5),
     ("small", math.inf),
+    ("engine", None),
+    ("engine", "gemm"),
+    ("engine", "batched gemm"),
 ]
 
 BAD: list[tuple[str, Any]] = [
@@ -90,6 +93,10 @@ BAD: list[tuple[str, Any]] = [
     ("small", math.nan),
     ("small", "0"),
     ("small", None),
+    ("engine", "zeros"),
+    ("engine", ""),
+    ("engine", 1),
+    ("engine", ["gemm"]),
 ]
 
 ENVIRONMENT: list[tuple[str, str, Any]] = [
@@ -107,6 +114,7 @@ ENVIRONMENT: list[tuple[str, str, Any]] = [
     ("small", "0", 0),
     ("small", "inf", math.inf),
     ("small", "1e4", 10**4),
+    ("engine", "sum product", "sum product"),
 ]
 
 BAD_ENVIRONMENT: list[tuple[str, str]] = [

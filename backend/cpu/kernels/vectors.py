@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import panels
+
 LINE = 64  # bytes of a cache line
 MOST = 16  # lanes of a block of small elements
 
@@ -19,7 +21,7 @@ def side(itemsize: int) -> int:
 
 def intrinsics() -> dict[str, Any]:
     """The names: plus, times, largest, smallest; transpose_block, stream_block, copy_line, stream_line;
-    widened_float16, widened_bfloat16; fresh, relax.
+    widened_float16, widened_bfloat16; fresh, relax; those of panels.py.
 
     plus and times of two floats may be reordered, so that a loop over them becomes vectors (the
     fastmath flag is on the one instruction, not on what the loop computes besides); largest and smallest
@@ -31,14 +33,21 @@ def intrinsics() -> dict[str, Any]:
         "times": _of_two(_reordered("fmul")),
         "largest": _of_two(_named("llvm.maximum")),
         "smallest": _of_two(_named("llvm.minimum")),
-        "widened_float16": _of_bits(_from_float16),
-        "widened_bfloat16": _of_bits(_from_bfloat16),
+        "widened_float16": _of_bits(from_float16),
+        "widened_bfloat16": _of_bits(from_bfloat16),
         "transpose_block": _block(streaming=False),
         "stream_block": _block(streaming=True),
         "copy_line": _line(streaming=False),
         "stream_line": _line(streaming=True),
         "fresh": _fresh(),
         "relax": _relax(),
+        "multiply_block": panels.multiply_block(LINE),
+        "entering": panels.entering(),
+        "leaving": panels.leaving(),
+        "entering_line": panels.entering_line(LINE),
+        "leaving_line": panels.leaving_line(LINE),
+        "walk": panels.walk(),
+        "is_run": panels.is_run(),
     }
 
 
@@ -89,16 +98,29 @@ def _of_bits(emit: Callable[[Any, Any], Any]) -> Any:
     return of_bits
 
 
-def _from_bfloat16(builder: Any, bits: Any) -> Any:
+def alike(x: Any, element: Any) -> Any:
+    """The type of as many of `element` as x has."""
     from llvmlite import ir
 
-    word = ir.IntType(32)
-    return builder.bitcast(
-        builder.shl(builder.zext(bits, word), ir.Constant(word, 16)), ir.FloatType()
-    )
+    return ir.VectorType(element, x.type.count) if isinstance(x.type, ir.VectorType) else element
 
 
-def _from_float16(builder: Any, bits: Any) -> Any:
+def constant(kind: Any, value: Any) -> Any:
+    """A number, or a vector of it."""
+    from llvmlite import ir
+
+    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+
+
+def from_bfloat16(builder: Any, bits: Any) -> Any:
+    from llvmlite import ir
+
+    word = alike(bits, ir.IntType(32))
+    moved = builder.shl(builder.zext(bits, word), constant(word, 16))
+    return builder.bitcast(moved, alike(bits, ir.FloatType()))
+
+
+def from_float16(builder: Any, bits: Any) -> Any:
     """By arithmetic on vectors of integers, since not every CPU has an instruction for it.
 
     Exponent and fraction move to where float32 has them; the product with 2^112 mends the exponent's
@@ -106,18 +128,14 @@ def _from_float16(builder: Any, bits: Any) -> Any:
     """
     from llvmlite import ir
 
-    word, single = ir.IntType(32), ir.FloatType()
-
-    def number(value: int) -> Any:
-        return ir.Constant(word, value)
-
+    word, single = alike(bits, ir.IntType(32)), alike(bits, ir.FloatType())
     bits = builder.zext(bits, word)
-    moved = builder.shl(builder.and_(bits, number(0x7FFF)), number(13))
-    scaled = builder.fmul(builder.bitcast(moved, single), ir.Constant(single, 2.0**112))
-    special = builder.fcmp_ordered(">=", scaled, ir.Constant(single, 2.0**16))
+    moved = builder.shl(builder.and_(bits, constant(word, 0x7FFF)), constant(word, 13))
+    scaled = builder.fmul(builder.bitcast(moved, single), constant(single, 2.0**112))
+    special = builder.fcmp_ordered(">=", scaled, constant(single, 2.0**16))
     plain = builder.bitcast(scaled, word)
-    magnitude = builder.select(special, builder.or_(plain, number(0x7F800000)), plain)
-    sign = builder.shl(builder.and_(bits, number(0x8000)), number(16))
+    magnitude = builder.select(special, builder.or_(plain, constant(word, 0x7F800000)), plain)
+    sign = builder.shl(builder.and_(bits, constant(word, 0x8000)), constant(word, 16))
     return builder.bitcast(builder.or_(magnitude, sign), single)
 
 

@@ -20,6 +20,9 @@ from .numbers import parse_bytes
 SMALL = 1 << 18
 """Scalar multiplications below which a step stays on plain NumPy and never waits for a compiler."""
 
+ENGINES = ("multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product")
+"""Ways to run a contraction that may be asked for; see `dot_engine` of the CPU backend."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -33,6 +36,8 @@ class Options:
         cache_dir: folder of compiled kernels; None means the user's own cache folder.
         progress: "auto" (long runs on a terminal), True or False.
         small: multiplications below which kernels are not used; 0 forces them, inf forbids them.
+        engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product": it
+            runs every contraction that it can, however slow that is; None: the fastest. For tests.
     """
 
     threads: int | None = None
@@ -41,6 +46,7 @@ class Options:
     cache_dir: str | None = None
     progress: bool | str = "auto"
     small: float = SMALL
+    engine: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("threads", "budget"):
@@ -49,6 +55,10 @@ class Options:
                 raise OptionError(f"options({name}={value!r}): give a positive integer, or None")
         if not isinstance(self.small, (int, float)) or not self.small >= 0:
             raise OptionError(f"options(small={self.small!r}): give a number >= 0, or infinity")
+        if self.engine is not None and self.engine not in ENGINES:
+            raise OptionError(
+                f"options(engine={self.engine!r}): give one of {', '.join(ENGINES)}, or None"
+            )
         if self.progress not in (True, False, "auto"):
             raise OptionError(f'options(progress={self.progress!r}): give True, False or "auto"')
         if self.cache_dir is not None and not (
@@ -198,4 +208,5 @@ _READERS: dict[str, Callable[[str], Any]] = {
         text.lower(), text
     ),
     "small": float,
+    "engine": str,
 }

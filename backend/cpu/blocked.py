@@ -1,0 +1,164 @@
+"""Products of matrices of the dtypes that BLAS has not: integers, truth values, half precisions.
+
+out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j], a tile of out at a time; see `kernels.blocked`. Panels of
+both operands are packed from wherever they lie, as numbers that are multiplied fast:
+
+integers         in their own width, 8 bits in 16; a sum modulo 2**16 is one modulo 2**8 as well
+truth values     as 0 and 1 in 16 bits; what is not 0 after some terms is true
+half precisions  as float32, in which they are multiplied and added up, and rounded once
+
+No copy of a whole operand is made. Scratch: panels and sums of one tile for each thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._base.options import num_threads
+from ..catalogue import DotDims
+from ..protocol import Kernel
+from ..spec import ArraySpec, Shape, compute_dtype
+from .buffers import empty, empty_as
+from .kernels.blocked import multiply_tiles
+from .kernels.panels import BFLOAT16, FLOAT16, HEIGHT, NUMBERS, TRUTH
+from .kernels.vectors import LINE
+from .strided import axis_table, element_strides, flat, merge_axes
+from .threads import parallel_for
+
+TILE = (
+    512,
+    256,
+)  # most rows and columns of a tile: 1 MiB of sums of int64, written once for each panel
+PANEL = (
+    128,
+    256,
+)  # most rows and contracted elements: 256 KiB of int64, which stay in the L2 cache
+DEPTH_OF_TRUTH = 64  # contracted truth values between looks whether all sums are true already
+LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
+
+
+def suits_dtype(dtype: np.dtype[np.generic]) -> bool:
+    """Whether this kernel computes with `dtype`."""
+    return dtype.kind in "biu" or compute_dtype(dtype) != dtype
+
+
+def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
+    """A kernel for one `dot_general`; tables are kept for the strides last seen."""
+    kind, words, wide = _numbers(output.dtype)
+    is_turned = (
+        dims.m > dims.n
+    )  # columns are what is packed by whole lines: those there are more of
+    kept: list[tuple[Any, tuple[Any, ...]]] = [(None, ())]
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        is_direct = out is not None and element_strides(out) is not None
+        target = out if is_direct else empty_as(output)
+        lhs, rhs = _readable(lhs), _readable(rhs)
+        key = (target.strides, lhs.strides, rhs.strides)
+        seen, tables = kept[0]  # read once: another thread may put its own there at any time
+        if seen != key:
+            tables = _tables(dims, is_turned, target, lhs, rhs)
+            kept[0] = (key, tables)
+        if is_turned:
+            lhs, rhs = rhs, lhs
+        (to, origin), (left, of_left), (right, of_right) = (
+            flat(target.view(words), writeable=True), flat(lhs.view(words)), flat(rhs.view(words))
+        )  # fmt: skip
+        origins = np.array((origin, of_left, of_right))
+        sizes = _sizes(dims, output.dtype)
+        numbers = np.array(sizes)
+
+        def piece(start: int, stop: int) -> None:
+            panels = (empty((count,), wide) for count in _elements(sizes))
+            places = np.empty((6, max(sizes[3], sizes[4], sizes[6])), np.int64)
+            multiply_tiles(
+                start, stop, to, left, right, origins, *tables, numbers, kind, *panels, places
+            )
+
+        parallel_for(piece, dims.batch * -(-sizes[0] // sizes[3]) * -(-sizes[1] // sizes[4]))
+        if out is None or is_direct:
+            return target
+        np.copyto(out, target)
+        return out
+
+    return run
+
+
+def blocked_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
+    """Upper bound of the panels and sums of all threads."""
+    _, _, wide = _numbers(output.dtype)
+    sizes = _sizes(dims, output.dtype, threads=1)
+    places = 6 * 8 * max(sizes[3], sizes[4], sizes[6])
+    return threads * (sum(_elements(sizes)) * wide.itemsize + places)
+
+
+def _numbers(dtype: np.dtype[np.generic]) -> tuple[int, np.dtype[Any], np.dtype[Any]]:
+    """Kind of elements, the dtype as which they are read, and the one in which they are added up."""
+    if compute_dtype(dtype) != dtype:
+        kind = FLOAT16 if dtype.char == "e" else BFLOAT16
+        return kind, np.dtype(np.uint16), np.dtype(np.float32)
+    words = np.dtype(f"i{dtype.itemsize}")
+    return (
+        TRUTH if dtype.kind == "b" else NUMBERS,
+        words,
+        np.promote_types(words, np.int16),
+    )
+
+
+def _sizes(dims: DotDims, dtype: np.dtype[np.generic], threads: int | None = None) -> Shape:
+    """What the kernel calls `sizes`. Smaller tiles give every thread some; they change no sum."""
+    m, n, k = min(dims.m, dims.n), max(dims.m, dims.n), dims.k
+    _, _, wide = _numbers(dtype)
+    width = LINE // wide.itemsize
+    rows, columns = min(m, TILE[0]), min(n, TILE[1])
+    wanted = 4 * (threads or num_threads())
+    while dims.batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
+        if 2 * rows > columns and rows > 8 * HEIGHT:
+            rows = -(-rows // 2)
+        elif columns > 4 * width:
+            columns = -(-columns // 2)
+        else:
+            break
+    depth = DEPTH_OF_TRUTH if dtype.kind == "b" else PANEL[1]
+    return m, n, k, rows, columns, min(PANEL[0], rows), min(depth, k), width
+
+
+def _elements(sizes: Shape) -> tuple[int, int, int]:
+    """Of a panel of lhs, one of rhs, and the sums of a tile."""
+    _, _, _, tile_rows, tile_columns, rows, depth, width = sizes
+    columns = -(-tile_columns // width) * width
+    return (
+        -(-rows // HEIGHT) * HEIGHT * depth,
+        columns * depth,
+        -(-tile_rows // HEIGHT) * HEIGHT * columns,
+    )
+
+
+def _tables(dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any) -> tuple[Any, ...]:
+    """Sizes and strides of batch axes, rows, columns and contracted axes.
+
+    Axes of one group are walked in the order of the operand's strides, which is what packing reads.
+    """
+    to, left, right = (element_strides(x) or [] for x in (out, lhs, rhs))
+    n_batch, n_left = len(dims.lhs_batch), len(dims.lhs_batch + dims.lhs_free)
+    batch = [
+        (lhs.shape[i], to[axis], left[i], right[j])
+        for axis, (i, j) in enumerate(zip(dims.lhs_batch, dims.rhs_batch, strict=True))
+    ]
+    rows = [(lhs.shape[i], to[axis], left[i]) for axis, i in enumerate(dims.lhs_free, n_batch)]
+    columns = [(rhs.shape[j], to[axis], right[j]) for axis, j in enumerate(dims.rhs_free, n_left)]
+    pairs = zip(dims.lhs_contracting, dims.rhs_contracting, strict=True)
+    contracted = [(lhs.shape[i], left[i], right[j]) for i, j in pairs]
+    if is_turned:
+        batch = [(n, x, z, y) for n, x, y, z in batch]
+        rows, columns = columns, rows
+        contracted = [(n, y, x) for n, x, y in contracted]
+    groups = (sorted(axes, key=lambda axis: -abs(axis[2])) for axes in (rows, columns, contracted))
+    return axis_table(merge_axes(batch), 3), *(axis_table(merge_axes(axes)) for axes in groups)
+
+
+def _readable(x: Any) -> Any:
+    """x itself when it is aligned and its strides are whole elements, else a copy."""
+    return x if element_strides(x) is not None else x.copy()

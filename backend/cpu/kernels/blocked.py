@@ -1,0 +1,125 @@
+"""Products of matrices, tile by tile: panels are packed, then multiplied block by block in registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import kernel
+from .panels import HEIGHT, TRUTH
+
+# put here before a kernel is compiled; see panels.py
+entering: Any = None
+entering_line: Any = None
+is_run: Any = None
+leaving: Any = None
+leaving_line: Any = None
+multiply_block: Any = None
+walk: Any = None
+
+
+@kernel
+def multiply_tiles(
+    start: int,
+    stop: int,
+    out: Any,  # flat buffers; the first element is at origins[...], others at sum(index * stride) from it
+    lhs: Any,
+    rhs: Any,
+    origins: Any,  # [3]: of out, lhs and rhs
+    batch: Any,  # [4, axes]: sizes, strides in out, lhs and rhs
+    rows: Any,  # [3, axes]: sizes, strides in out and lhs
+    columns: Any,  # [3, axes]: sizes, strides in out and rhs
+    contracted: Any,  # [3, axes]: sizes, strides in lhs and rhs
+    sizes: Any,  # [8]: m, n, k; rows and columns of a tile; rows and depth of a panel; columns of a block
+    kind: int,  # of elements, see panels.py
+    left: Any,  # scratch: panels of lhs and rhs, sums of a tile, with whole blocks at the edges
+    right: Any,
+    sums: Any,
+    places: Any,  # scratch [6, ...]: offsets of rows, columns and contracted elements, in two arrays each
+) -> None:
+    """out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j] for tiles start..stop.
+
+    The sums of a tile stay in a buffer until all k are added up, in order. A panel is packed in strips of
+    the height (left) or width (right) of a block, whose elements stand side by side for each k; beyond the
+    edge they are 0.
+    """
+    m, n, depth = sizes[0], sizes[1], sizes[2]
+    tile_rows, tile_columns, panel_rows, panel_depth = sizes[3], sizes[4], sizes[5], sizes[6]
+    width = sizes[7]
+    down, across = (m + tile_rows - 1) // tile_rows, (n + tile_columns - 1) // tile_columns
+    for tile in range(start, stop):
+        i0, j0 = tile % down * tile_rows, tile // down % across * tile_columns
+        n_i, n_j = min(tile_rows, m - i0), min(tile_columns, n - j0)
+        to, of_lhs, of_rhs = origins[0], origins[1], origins[2]
+        rest = tile // (down * across)
+        for axis in range(batch.shape[1] - 1, -1, -1):
+            at = rest % batch[0, axis]
+            rest //= batch[0, axis]
+            to += at * batch[1, axis]
+            of_lhs += at * batch[2, axis]
+            of_rhs += at * batch[3, axis]
+        walk(rows, i0, n_i, places[0], places[1])
+        walk(columns, j0, n_j, places[2], places[3])
+        strips = (n_j + width - 1) // width
+        pitch = strips * width
+        sums[: (n_i + HEIGHT - 1) // HEIGHT * HEIGHT * pitch] = 0
+        for k0 in range(0, depth, panel_depth):
+            n_k = min(panel_depth, depth - k0)
+            walk(contracted, k0, n_k, places[4], places[5])
+            for strip in range(strips):  # right[strip, k, column]
+                first, base = strip * width, strip * width * n_k
+                if is_run(places[3], first, n_j, width):
+                    source = of_rhs + places[3][first]
+                    for k in range(n_k):
+                        entering_line(right, base + k * width, rhs, source + places[5][k], kind)
+                    continue
+                for j in range(width):
+                    if first + j < n_j:
+                        source = of_rhs + places[3][first + j]
+                        for k in range(n_k):
+                            x = rhs[source + places[5][k]]
+                            right[base + k * width + j] = entering(x, sums, kind)
+                    else:
+                        for k in range(n_k):
+                            right[base + k * width + j] = 0
+            for i1 in range(0, n_i, panel_rows):
+                bands = (min(panel_rows, n_i - i1) + HEIGHT - 1) // HEIGHT
+                for band in range(bands):  # left[band, k, row]
+                    first, base = i1 + band * HEIGHT, band * HEIGHT * n_k
+                    for i in range(HEIGHT):
+                        if first + i < n_i:
+                            source = of_lhs + places[1][first + i]
+                            for k in range(n_k):
+                                x = lhs[source + places[4][k]]
+                                left[base + k * HEIGHT + i] = entering(x, sums, kind)
+                        else:
+                            for k in range(n_k):
+                                left[base + k * HEIGHT + i] = 0
+                for strip in range(strips):
+                    for band in range(bands):
+                        at = (i1 + band * HEIGHT) * pitch + strip * width
+                        multiply_block(
+                            sums, left, right, n_k, at, pitch,
+                            band * HEIGHT * n_k, strip * width * n_k,
+                        )  # fmt: skip
+            if (
+                kind == TRUTH
+            ):  # a count must not come round to 0; and once all are true, they stay so
+                missing = 0
+                for i in range(n_i):
+                    for at in range(i * pitch, i * pitch + n_j):
+                        sums[at] = sums[at] != 0
+                        missing += sums[at] == 0
+                if missing == 0:
+                    break
+        for strip in range(strips):
+            first = strip * width
+            if is_run(places[2], first, n_j, width):
+                start_of_run = to + places[2][first]
+                for i in range(n_i):
+                    at = i * pitch + first
+                    leaving_line(out, start_of_run + places[0][i], sums, at, kind)
+                continue
+            for i in range(n_i):
+                for j in range(first, min(first + width, n_j)):
+                    x = sums[i * pitch + j]
+                    out[to + places[0][i] + places[2][j]] = leaving(x, out, kind)

@@ -1,0 +1,311 @@
+"""What a product of packed panels is made of: one block in registers, and how elements get in and out.
+
+Like those of vectors.py, the names are put into a kernel's globals before it is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+HEIGHT = 4
+"""Rows of a block: the sums of 4 rows and one cache line of columns fill half of the registers of AVX2."""
+
+NUMBERS, TRUTH, FLOAT16, BFLOAT16 = range(4)
+"""What the elements of a buffer are; half precisions are given as their 16 bits."""
+
+
+def multiply_block(line: int) -> Any:
+    """multiply_block(sums, left, right, depth, at, pitch, at_left, at_right): for the rows i of a block and
+    one cache line of columns j,
+
+    sums[at + i * pitch + j] += sum_k left[at_left + k * HEIGHT + i] * right[at_right + k * columns + j].
+
+    The sums stay in registers; a product and its sum may be one fused operation.
+    """
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    from .vectors import _data
+
+    word = ir.IntType(64)
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def multiply_block(
+        typing: Any, sums: Any, left: Any, right: Any,
+        depth: Any, at: Any, pitch: Any, at_left: Any, at_right: Any,
+    ) -> Any:  # fmt: skip
+        bits = sums.dtype.bitwidth
+        is_float = isinstance(sums.dtype, types.Float)
+        lanes = line * 8 // bits
+        kinds: dict[int, Any] = {32: ir.FloatType, 64: ir.DoubleType}
+        element = kinds[bits]() if is_float else ir.IntType(bits)
+        vector = ir.VectorType(element, lanes)
+
+        def product(builder: Any, total: Any, x: Any, y: Any) -> Any:
+            if not is_float:
+                return builder.add(total, builder.mul(x, y))
+            return builder.fadd(total, builder.fmul(x, y, flags=("contract",)), flags=("contract",))
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            to, a, b = (
+                _data(context, builder, kind, value)
+                for kind, value in zip(signature.args[:3], args[:3], strict=True)
+            )
+            depth, at, pitch, at_left, at_right = args[3:]
+
+            def pointer(base: Any, start: Any) -> Any:
+                return builder.bitcast(builder.gep(base, (start,)), vector.as_pointer())
+
+            rows = []
+            for i in range(HEIGHT):
+                start = builder.add(at, builder.mul(ir.Constant(word, i), pitch))
+                rows.append(pointer(to, start))
+            first = [builder.load(row, align=bits // 8) for row in rows]
+            before = builder.block
+            body, after = (builder.append_basic_block(name) for name in ("body", "after"))
+            builder.branch(body)
+
+            builder.position_at_end(body)
+            k = builder.phi(word)
+            k.add_incoming(ir.Constant(word, 0), before)
+            totals = [builder.phi(vector) for _ in range(HEIGHT)]
+            for total, value in zip(totals, first, strict=True):
+                total.add_incoming(value, before)
+            start = builder.add(at_right, builder.mul(k, ir.Constant(word, lanes)))
+            line_of_b = builder.load(pointer(b, start), align=bits // 8)
+            start = builder.add(at_left, builder.mul(k, ir.Constant(word, HEIGHT)))
+            added = []
+            for i, total in enumerate(totals):
+                here = builder.gep(a, (builder.add(start, ir.Constant(word, i)),))
+                added.append(product(builder, total, _spread(builder, here, vector), line_of_b))
+            step = builder.add(k, ir.Constant(word, 1))
+            k.add_incoming(step, body)
+            for total, value in zip(totals, added, strict=True):
+                total.add_incoming(value, body)
+            builder.cbranch(builder.icmp_signed("<", step, depth), body, after)
+
+            builder.position_at_end(after)
+            for row, value in zip(rows, added, strict=True):
+                builder.store(value, row, align=bits // 8)
+            return context.get_dummy_value()
+
+        i = types.int64
+        return types.void(sums, left, right, i, i, i, i, i), emit
+
+    return multiply_block
+
+
+def _spread(builder: Any, pointer: Any, vector: Any) -> Any:
+    """A vector of one element."""
+    from llvmlite import ir
+
+    nothing = ir.Constant(vector, ir.Undefined)
+    one = builder.insert_element(nothing, builder.load(pointer), ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+    return builder.shuffle_vector(one, nothing, zeros)
+
+
+def entering() -> Any:
+    """entering(x, sums, kind): an element of an operand as a number of the dtype of sums."""
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def entering(typing: Any, x: Any, sums: Any, kind: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return _entered(builder, args[0], _element(sums.dtype), args[2])
+
+        return sums.dtype(x, sums, kind), emit
+
+    return entering
+
+
+def leaving() -> Any:
+    """leaving(x, out, kind): a sum as an element of out: integers modulo 2**bits, half precisions rounded to
+    nearest, ties to even."""
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def leaving(typing: Any, x: Any, out: Any, kind: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return _left(builder, args[0], _element(out.dtype), args[2])
+
+        return out.dtype(x, out, kind), emit
+
+    return leaving
+
+
+def entering_line(line: int) -> Any:
+    """entering_line(sums, at, x, start, kind): `entering` of a run of x to a cache line of sums."""
+    return _line(line, lambda builder, value, to, kind: _entered(builder, value, to, kind), 0)
+
+
+def leaving_line(line: int) -> Any:
+    """leaving_line(out, start, sums, at, kind): `leaving` of a cache line of sums to a run of out."""
+    return _line(line, lambda builder, value, to, kind: _left(builder, value, to, kind), 1)
+
+
+def _line(line: int, convert: Any, of: int) -> Any:
+    """dst[d + j] = convert(src[s + j]) for as many j as numbers of dst (0) or src (1) fill a cache line."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    from .vectors import _data
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def over_line(typing: Any, dst: Any, d: Any, src: Any, s: Any, kind: Any) -> Any:
+        lanes = line * 8 // (dst, src)[of].dtype.bitwidth
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            to, start, source, at, kind = args
+            target, value = (
+                builder.bitcast(
+                    builder.gep(_data(context, builder, array, x), (place,)),
+                    ir.VectorType(_element(array.dtype), lanes).as_pointer(),
+                )
+                for array, x, place in ((dst, to, start), (src, source, at))
+            )
+            x = builder.load(value, align=src.dtype.bitwidth // 8)
+            x = convert(builder, x, _element(dst.dtype), kind)
+            builder.store(x, target, align=dst.dtype.bitwidth // 8)
+            return context.get_dummy_value()
+
+        return types.void(dst, types.int64, src, types.int64, kind), emit
+
+    return over_line
+
+
+def _element(dtype: Any) -> Any:
+    from llvmlite import ir
+    from numba import types
+
+    return ir.FloatType() if dtype == types.float32 else ir.IntType(dtype.bitwidth)
+
+
+def _is(builder: Any, kind: Any, value: int) -> Any:
+    from llvmlite import ir
+
+    return builder.icmp_signed("==", kind, ir.Constant(kind.type, value))
+
+
+def _entered(builder: Any, x: Any, to: Any, kind: Any) -> Any:
+    from llvmlite import ir
+
+    from .vectors import alike, from_bfloat16, from_float16
+
+    if isinstance(to, ir.FloatType):
+        return builder.select(
+            _is(builder, kind, BFLOAT16), from_bfloat16(builder, x), from_float16(builder, x)
+        )
+    wide, width = alike(x, to), x.type.element.width if hasattr(x.type, "element") else x.type.width
+    truth = builder.zext(builder.icmp_signed("!=", x, ir.Constant(x.type, None)), wide)
+    number = builder.sext(x, wide) if width < to.width else x
+    return builder.select(_is(builder, kind, TRUTH), truth, number)
+
+
+def _left(builder: Any, x: Any, to: Any, kind: Any) -> Any:
+    from llvmlite import ir
+
+    from .vectors import alike
+
+    element = getattr(x.type, "element", x.type)
+    if isinstance(element, ir.FloatType):
+        bits = builder.select(
+            _is(builder, kind, BFLOAT16), _to_bfloat16(builder, x), _to_float16(builder, x)
+        )
+        return builder.trunc(bits, alike(x, to))
+    return builder.trunc(x, alike(x, to)) if element.width > to.width else x
+
+
+def _to_bfloat16(builder: Any, x: Any) -> Any:
+    """The upper half of float32, rounded: half of the last place is added, less one bit for a tie with an
+    even number. A NaN keeps its upper bits and becomes quiet."""
+    from llvmlite import ir
+
+    from .vectors import alike, constant
+
+    word = alike(x, ir.IntType(32))
+    bits = builder.bitcast(x, word)
+    upper = builder.lshr(bits, constant(word, 16))
+    odd = builder.and_(upper, constant(word, 1))
+    rounded = builder.add(bits, builder.add(odd, constant(word, 0x7FFF)))
+    rounded = builder.lshr(rounded, constant(word, 16))
+    is_nan = builder.fcmp_unordered("uno", x, x)
+    return builder.select(is_nan, builder.or_(upper, constant(word, 0x40)), rounded)
+
+
+def _to_float16(builder: Any, x: Any) -> Any:
+    """By arithmetic, since not every CPU has an instruction for it.
+
+    From 2^-14 on the exponent is moved and the fraction rounded as above; what carries beyond the largest
+    number is infinite. Below, the sum with 1/2 rounds to multiples of 2^-24, the least subnormal number.
+    """
+    from llvmlite import ir
+
+    from .vectors import alike, constant
+
+    word = alike(x, ir.IntType(32))
+    bits = builder.bitcast(x, word)
+    sign = builder.and_(builder.lshr(bits, constant(word, 16)), constant(word, 0x8000))
+    magnitude = builder.and_(bits, constant(word, 0x7FFFFFFF))
+    odd = builder.and_(builder.lshr(magnitude, constant(word, 13)), constant(word, 1))
+    bias = (0xFFF - (112 << 23)) % (1 << 32)
+    moved = builder.add(magnitude, builder.add(odd, constant(word, bias)))
+    normal = builder.lshr(moved, constant(word, 13))
+    shifted = builder.fadd(builder.bitcast(magnitude, x.type), constant(x.type, 0.5))
+    tiny = builder.sub(builder.bitcast(shifted, word), constant(word, 0x3F000000))
+    is_tiny = builder.icmp_unsigned("<", magnitude, constant(word, 0x38800000))
+    is_large = builder.icmp_unsigned(">=", magnitude, constant(word, 0x47800000))
+    is_nan = builder.fcmp_unordered("uno", x, x)
+    result = builder.select(is_tiny, tiny, normal)
+    result = builder.select(is_large, constant(word, 0x7C00), result)
+    result = builder.select(is_nan, constant(word, 0x7E00), result)
+    return builder.or_(sign, result)
+
+
+def walk() -> Any:
+    """walk(axes, start, count, first, second): offsets of elements start, start + 1, ... of `axes`, whose
+    sizes are axes[0], in two arrays of strides axes[1] and axes[2]."""
+    from numba.extending import register_jitable
+
+    return register_jitable(_walk)
+
+
+def _walk(axes: Any, start: int, count: int, first: Any, second: Any) -> None:
+    last = axes.shape[1] - 1
+    done = 0
+    while done < count:
+        rest, x, y = start + done, 0, 0
+        run = count - done
+        step_x, step_y = 0, 0
+        for axis in range(last, -1, -1):
+            at = rest % axes[0, axis]
+            rest //= axes[0, axis]
+            x += at * axes[1, axis]
+            y += at * axes[2, axis]
+            if axis == last:
+                run = min(run, axes[0, axis] - at)
+                step_x, step_y = axes[1, axis], axes[2, axis]
+        for k in range(run):
+            first[done + k] = x + k * step_x
+            second[done + k] = y + k * step_y
+        done += run
+
+
+def is_run() -> Any:
+    """is_run(offsets, first, n, count): whether offsets first, ..., first + count - 1 are below n in number
+    and one after another in memory."""
+    from numba.extending import register_jitable
+
+    return register_jitable(_is_run)
+
+
+def _is_run(offsets: Any, first: int, n: int, count: int) -> bool:
+    if first + count > n:
+        return False
+    start = offsets[first]
+    run = True
+    for k in range(1, count):
+        run &= offsets[first + k] == start + k
+    return run

@@ -1,0 +1,95 @@
+"""A real operand times a complex one, without a complex copy of the real one.
+
+A complex number is a pair of real ones, and x * (a + bi) = xa + xbi: pairs are one more free axis of the
+complex operand and of the result, which a view has. So a product takes half of the multiplications. The pairs
+of the result lie last in memory; BLAS writes them there if the complex operand is the one on the right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..catalogue import Attrs
+from ..dtypes import mixed, real_of
+from ..protocol import Kernel
+from ..rules import dot_dims
+from ..spec import ArraySpec
+from .buffers import empty_as
+from .strided import MOST_AXES
+
+# 8x8 and 16x16 take as long either way, 32x32 0.65 of the time
+LEAST = 1 << 12  # multiplications
+# the result is formed elsewhere and moved: 64x64 takes twice as long, 128x128 as long, 1024x1024 0.6
+LEAST_MOVED = 1 << 21
+Specs = tuple[tuple[ArraySpec, ...], ArraySpec]
+
+
+def are_mixed(inputs: tuple[ArraySpec, ...]) -> bool:
+    """Whether one of two operands is real and the other complex."""
+    return mixed(inputs[0].dtype, inputs[1].dtype) is not None
+
+
+def pays(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
+    """Whether there is an axis more to be had, and work enough; else the real operand is converted."""
+    if any(len(x.shape) >= MOST_AXES for x in (*inputs, output)):
+        return False
+    lhs, rhs = inputs
+    dims = dot_dims(attrs, lhs.shape, rhs.shape)
+    are_written = _axis(attrs, inputs) == len(output.shape)
+    return dims.batch * dims.m * dims.n * dims.k >= (LEAST if are_written else LEAST_MOVED)
+
+
+def as_pairs(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Specs:
+    """Specs of the same product of real arrays."""
+    at = _axis(attrs, inputs)
+    order = range(len(output.shape)) if output.layout is None else output.layout
+    layout = (*(axis + (axis >= at) for axis in order), at)
+    result = ArraySpec(
+        real_of(output.dtype),
+        (*output.shape[:at], 2, *output.shape[at:]),
+        None if layout == tuple(range(len(layout))) else layout,
+    )
+    return tuple(_paired(x) for x in inputs), result
+
+
+def bind_pairs(
+    bind: Callable[[Attrs, tuple[ArraySpec, ...], ArraySpec], Kernel],
+    attrs: Attrs,
+    inputs: tuple[ArraySpec, ...],
+    output: ArraySpec,
+) -> Kernel:
+    """The kernel of the product of real arrays, which `bind` makes, given views of the complex ones."""
+    at = _axis(attrs, inputs)
+    kernel = bind(attrs, *as_pairs(attrs, inputs, output))
+    dtype = real_of(output.dtype)
+    left, right = (x.dtype.kind == "c" for x in inputs)
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        if out is None:
+            out = empty_as(output)
+        target = out[..., None].view(dtype)
+        order = (*range(at), out.ndim, *range(at, out.ndim))
+        kernel(
+            lhs[..., None].view(dtype) if left else lhs,
+            rhs[..., None].view(dtype) if right else rhs,
+            out=target.transpose(order),
+        )
+        return out
+
+    return run
+
+
+def _axis(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
+    """The axis of pairs in the result of real arrays: the last of those of the complex operand."""
+    lhs, rhs = inputs
+    dims = dot_dims(attrs, lhs.shape, rhs.shape)
+    of_lhs = len(dims.lhs_batch + dims.lhs_free)
+    return of_lhs if lhs.dtype.kind == "c" else of_lhs + len(dims.rhs_free)
+
+
+def _paired(spec: ArraySpec) -> ArraySpec:
+    if spec.dtype.kind != "c":
+        return spec
+    layout = None if spec.layout is None else (*spec.layout, len(spec.shape))
+    return ArraySpec(real_of(spec.dtype), (*spec.shape, 2), layout)

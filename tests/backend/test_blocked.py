@@ -1,0 +1,214 @@
+"""Products in blocks: any sizes and strides, edges of tiles and panels, every number of half precision."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.backend.calls import LAYOUTS, OUT_LAYOUTS, Call, dot, junk, lay_out, operands
+from tests.backend.test_loops import reference
+from tests.tolerance import assert_close, tolerance
+
+from einloom._base.options import options
+from einloom.backend.cpu import blocked, cpu
+
+BACKEND = cpu()
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+SHAPES: list[tuple[str, Call]] = [
+    ("one element", dot((1, 1), (1, 1), contracting=((1,), (0,)))),
+    ("whole blocks", dot((8, 16), (16, 64), contracting=((1,), (0,)))),
+    ("one more than blocks", dot((9, 17), (17, 65), contracting=((1,), (0,)))),
+    ("one less than blocks", dot((7, 15), (15, 63), contracting=((1,), (0,)))),
+    ("more rows than columns", dot((65, 7), (7, 9), contracting=((1,), (0,)))),
+    ("depth of two panels and one", dot((5, 513), (513, 6), contracting=((1,), (0,)))),
+    ("rows of two panels and one", dot((257, 3), (3, 300), contracting=((1,), (0,)))),
+    ("nothing contracted", dot((20,), (30,))),
+    ("a sum of products", dot((300,), (300,), contracting=((0,), (0,)))),
+    ("batch", dot((3, 5, 4), (3, 4, 20), ((0,), (0,)), ((2,), (1,)))),
+    ("batch last", dot((5, 4, 3), (4, 20, 3), ((2,), (2,)), ((1,), (0,)))),
+    (
+        "axes of all kinds, interleaved",
+        dot((2, 3, 4, 3, 2), (3, 5, 2, 2, 4), ((0,), (3,)), ((3, 2), (0, 4))),
+    ),
+]
+
+
+def blocks(call: Call, *arrays: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """By this engine, whatever the sizes."""
+    with options(engine="blocked"):
+        specs = call.specs(arrays[0].dtype)
+        assert BACKEND.engine(call.op, call.attrs, specs) == "blocked"
+        return np.asarray(BACKEND.apply(call.op, call.attrs, *arrays, out=out))
+
+
+def test_shapes(rng: np.random.Generator) -> None:
+    for what, call in SHAPES:
+        for k, layout in enumerate(LAYOUTS):
+            arrays = operands(call, "int64", layout, rng)
+            want = reference(call.attrs, *arrays)
+            to = OUT_LAYOUTS[k % len(OUT_LAYOUTS)]
+            out = junk(call.output(np.dtype("int64")), to, rng)
+            np.testing.assert_array_equal(blocks(call, *arrays), want, err_msg=what)
+            assert blocks(call, *arrays, out=out) is out
+            np.testing.assert_array_equal(out, want, err_msg=f"{what}, {layout} to {to}")
+
+
+SIZES = st.lists(st.integers(1, 5), max_size=2).map(tuple)
+
+
+@settings(max_examples=150)
+@given(
+    groups=st.tuples(*[SIZES] * 4),
+    tile=st.sampled_from([(1, 1), (3, 5), (8, 64), (512, 256)]),
+    panel=st.sampled_from([(4, 1), (4, 3), (128, 256)]),
+    layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 2, st.sampled_from(OUT_LAYOUTS)),
+    threads=st.sampled_from([1, 3]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_any_sizes_and_strides(
+    groups: tuple[tuple[int, ...], ...],
+    tile: tuple[int, int],
+    panel: tuple[int, int],
+    layouts: tuple[str, str, str],
+    threads: int,
+    seed: int,
+) -> None:
+    """Axes of each role in any order, on both sides; tiles and panels that have edges everywhere."""
+    rng = np.random.default_rng(seed)
+    batch, left, right, contracted = groups
+    axes, shapes = [], []
+    for free in (left, right):
+        sizes = np.array(batch + contracted + free, int)
+        order = rng.permutation(len(sizes))
+        shapes.append(tuple(int(n) for n in sizes[order]))
+        axes.append(tuple(int(i) for i in np.argsort(order)))
+    b, k = len(batch), len(batch + contracted)
+    places = tuple(x[:b] for x in axes), tuple(x[b:k] for x in axes)
+    call = dot(*shapes, *places)
+    lhs, rhs = (
+        lay_out(rng.integers(-(2**63), 2**63 - 1, shape), layout, rng)
+        for shape, layout in zip(shapes, layouts, strict=False)
+    )
+    out = junk(call.output(np.dtype("int64")), layouts[2], rng)
+    with pytest.MonkeyPatch.context() as patch, options(threads=threads):
+        patch.setattr(blocked, "TILE", tile)
+        patch.setattr(blocked, "PANEL", panel)
+        patch.setattr(blocked, "LEAST", 0)
+        assert blocks(call, lhs, rhs, out=out) is out
+    np.testing.assert_array_equal(out, reference(call.attrs, lhs, rhs))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[] if "8" in x else pytest.mark.slow) for x in INTEGERS]
+)
+def test_integers_wrap(name: str, rng: np.random.Generator) -> None:
+    """Sums modulo 2**bits of the whole range, and of its ends alone."""
+    ends = np.iinfo(name)
+    call = dot((40, 600), (600, 50), contracting=((1,), (0,)))
+    for low, high in ((ends.min, ends.max), (ends.min, ends.min), (ends.max, ends.max)):
+        lhs, rhs = (
+            rng.integers(low, high, x.shape, name, True) for x in call.specs(np.dtype(name))
+        )
+        exact = lhs.astype(object) @ rhs.astype(object) % 2 ** (8 * lhs.itemsize)
+        want = exact.astype(f"u{lhs.itemsize}").view(name)
+        np.testing.assert_array_equal(blocks(call, lhs, rhs), want)
+
+
+def test_truth(rng: np.random.Generator) -> None:
+    """A count that comes round to 0 is true; rows that are true at once or never; bytes that are not 0."""
+    call = dot((6, 70000), (70000, 5), contracting=((1,), (0,)))
+    ones = np.ones((6, 70000), bool)
+    ones[1] = False
+    ones[2, :65536] = False
+    rare = rng.random((70000, 5)) < 1e-4
+    rare[:, 2] = False
+    for rhs in (np.ones((70000, 5), bool), rare):
+        np.testing.assert_array_equal(blocks(call, ones, rhs), ones @ rhs)
+    small = dot((3, 4), (4, 5), contracting=((1,), (0,)))
+    twos = np.full((3, 4), 2, np.uint8).view(bool)
+    fours = np.full((4, 5), 4, np.uint8).view(bool)
+    assert blocks(small, twos, fours).view(np.uint8).tolist() == [[1] * 5] * 3
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16], ids=str)
+def test_every_half_precision(dtype: Any) -> None:
+    """Every number times some: a product of two is exact in float32, so one rounding is checked."""
+    every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    some = np.array([1, -1, 0, 0.5, 3, 1.0009765625, 2**-9, 6e-5, 3000, np.inf, np.nan]).astype(
+        dtype
+    )
+    call = dot((1 << 16, 1), (1, some.size), contracting=((1,), (0,)))
+    with np.errstate(all="ignore"):
+        want = (every[:, None].astype(np.float32) * some.astype(np.float32)).astype(dtype)
+    is_nan = np.isnan(want.astype(np.float32))
+    is_zero = want == 0  # of either sign: a sum begins with 0, and 0 - 0 = 0
+    for step in (1, -1):  # by lines, and one by one
+        got = blocks(call, every[::step, None], some[None])[::step]
+        np.testing.assert_array_equal(np.isnan(got.astype(np.float32)), is_nan)
+        np.testing.assert_array_equal(got == 0, is_zero)
+        rest = ~(is_nan | is_zero)
+        np.testing.assert_array_equal(got[rest].view(np.uint16), want[rest].view(np.uint16))
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16], ids=str)
+def test_half_precisions_add_up_in_float32(dtype: Any, rng: np.random.Generator) -> None:
+    """4000 ones are 4000, where float16 would stop at 2048; sums are as near as those of float32."""
+    call = dot((20, 4000), (4000, 30), contracting=((1,), (0,)))
+    ones = np.ones((20, 4000), dtype), np.ones((4000, 30), dtype)
+    assert (blocks(call, *ones) == np.array(4000).astype(dtype)).all()
+    lhs, rhs = operands(call, dtype, "C", rng)
+    wide = lhs.astype(np.float64), rhs.astype(np.float64)
+    scale = abs(wide[0]) @ abs(wide[1])
+    assert_close(blocks(call, lhs, rhs), wide[0] @ wide[1], scale, tolerance(dtype, 4000, 2))
+
+
+@pytest.mark.parametrize("name", ["int64", "float16"])
+def test_same_bits_for_any_number_of_threads(name: str, rng: np.random.Generator) -> None:
+    call = dot((3, 70, 300), (3, 300, 90), ((0,), (0,)), ((2,), (1,)))
+    arrays = operands(call, name, "C", rng)
+    results = []
+    for threads in (1, 2, 3, 8):
+        with options(threads=threads):
+            results.append(blocks(call, *arrays).tobytes())
+    assert len(set(results)) == 1
+
+
+def test_one_kernel_in_eight_threads(rng: np.random.Generator) -> None:
+    """Tables for the strides of one thread are never used on the operands of another."""
+    call = dot((3, 2, 40), (3, 40, 20), ((0,), (0,)), ((2,), (1,)))
+    dtype = np.dtype("int64")
+    with options(engine="blocked"):
+        kernel = BACKEND.bind(call.op, call.attrs, call.specs(dtype), call.outputs(dtype))
+    sets = [operands(call, dtype, layout, rng) for layout in LAYOUTS]
+    wants = [reference(call.attrs, *arrays) for arrays in sets]
+
+    def work(n: int) -> None:
+        for _ in range(100):
+            np.testing.assert_array_equal(kernel(*sets[n]), wants[n])
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(len(sets))))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("name", ["bool", "int64", "float16"])
+def test_scratch_is_bounded(name: str) -> None:
+    """Panels and sums of each thread, for operands that are not copied."""
+    call = dot((4096, 4096), (4096, 4096), contracting=((1,), (0,)))
+    specs = call.specs(np.dtype(name))
+    with options(engine="blocked"):
+        one, eight = (cpu(threads=n).scratch_bytes(call.op, call.attrs, specs) for n in (1, 8))
+    copies = sum(spec.nbytes for spec in specs)  # were their strides no whole elements
+    assert 0 < one - copies < 2 << 20
+    assert eight - copies == 8 * (one - copies)
