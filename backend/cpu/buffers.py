@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,19 @@ def in_layout(spec: ArraySpec, make: Callable[[Shape], Any]) -> Any:
 def empty_as(spec: ArraySpec) -> Any:
     """An array of this spec, in its layout, as `empty` makes it."""
     return in_layout(spec, lambda shape: empty(shape, spec.dtype))
+
+
+def allocator(spec: ArraySpec) -> Callable[[], Any]:
+    """`empty_as` for one spec, prepared for kernels that are called often."""
+    layout, dtype = spec.layout, spec.dtype
+    shape = spec.shape if layout is None else tuple(spec.shape[axis] for axis in layout)
+    make: Callable[[], Any] = partial(np.empty, shape, dtype)
+    if spec.nbytes >= LARGE and not dtype.hasobject:
+        make = partial(BUFFERS.array, shape, dtype)
+    if layout is None:
+        return make
+    inverse = tuple(sorted(range(len(layout)), key=layout.__getitem__))
+    return lambda: make().transpose(inverse)
 
 
 if hasattr(os, "register_at_fork"):

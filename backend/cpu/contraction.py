@@ -13,7 +13,7 @@ from ..matrices import TINY, contraction_of, orders_of, plan_products
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, compute_dtype
 from . import blocked, loops, sum_product
-from .buffers import empty_as
+from .buffers import allocator
 from .cast import bind_cast
 from .matrices import BLAS, bind_matrices, packed_bytes
 from .pairs import are_mixed, as_pairs, bind_pairs, pays
@@ -283,11 +283,17 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
     lhs_view = (*lhs_shape, *(1 for _ in free_shape))
     rhs_view = (*batch_shape, *(1 for _ in dims.lhs_free), *free_shape)
 
+    if lhs_perm == tuple(range(len(lhs_perm))):
+        lhs_perm = ()
+    if rhs_perm == tuple(range(len(rhs_perm))):
+        rhs_perm = ()
+    make = allocator(output)
+
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        left = lhs.transpose(lhs_perm).reshape(lhs_view)
-        right = rhs.transpose(rhs_perm).reshape(rhs_view)
+        left = (lhs.transpose(lhs_perm) if lhs_perm else lhs).reshape(lhs_view)
+        right = (rhs.transpose(rhs_perm) if rhs_perm else rhs).reshape(rhs_view)
         if out is None:  # always an array, never a scalar
-            out = empty_as(output)
+            out = make()
         with np.errstate(all="ignore"):
             return np.multiply(left, right, out=out)
 

@@ -29,11 +29,12 @@ from ..matrices import (
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from .blas import ONE_BLAS_THREAD
-from .buffers import LARGE, empty, empty_as
+from .buffers import LARGE, allocator, empty, empty_as
 from .move import move, packed, reshaped_view
 from .threads import parallel_for
 
 BLAS = frozenset("fdFD")
+STREAMED = 8 << 20  # bytes of operands and result from which several threads read more a second
 MOST_PARTS = 1024  # that are given out one by one
 
 
@@ -50,6 +51,8 @@ def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
         and _plain(rhs_perm, rhs, (dims.k, dims.n))
     ):
         return _bind_plain(output)
+    if _are_rows(dims, inputs, output):
+        return _bind_rows(output)
     step, left, right = contraction_of(dims, lhs, rhs)
     orders = orders_of(step, left, right, (lhs, rhs, output))
     plan = plan_matrices(step, orders)
@@ -141,6 +144,34 @@ def _plain(perm: Axes, spec: ArraySpec, matrix: tuple[int, int]) -> bool:
     return perm == tuple(range(len(perm))) and spec.shape == matrix and spec.layout is None
 
 
+def _are_rows(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
+    """Whether the last axes of two arrays are multiplied and added up, the others being the same: not much
+    of it, and real numbers (numpy.vecdot conjugates)."""
+    batch = tuple(range(len(output.shape)))
+    return (
+        _HAS_VECDOT
+        and len(batch) > 0
+        and dims.lhs_batch == dims.rhs_batch == batch
+        and dims.lhs_contracting == dims.rhs_contracting == (len(batch),)
+        and output.dtype.char in "fd"
+        and output.layout is None
+        and sum(x.nbytes for x in inputs) < STREAMED
+    )
+
+
+def _bind_rows(output: ArraySpec) -> Kernel:
+    make = allocator(output)
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        with np.errstate(all="ignore"):
+            return np.vecdot(lhs, rhs, out=make() if out is None else out)
+
+    return run
+
+
+_HAS_VECDOT = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
+
+
 def _bind_plain(output: ArraySpec) -> Kernel:
     """Operands and result are the matrices themselves."""
     is_small = output.nbytes < LARGE
@@ -190,10 +221,11 @@ def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArrayS
     unmerged = tuple(step.sizes[x] for x in out_perm)
     dtype = output.dtype
     per_matrix = math.prod(step.size(x) for x in (plan.rows, plan.columns, plan.contracted))
+    work, moved = plan.calls * per_matrix, sum(step.nbytes)
     shared = (
         dtype.char in BLAS
         and math.prod(views.loops) >= WIDE
-        and plan.calls * per_matrix >= (ENOUGH if get_options().small else 1)
+        and (work >= (ENOUGH if get_options().small else 1) or moved >= STREAMED)
         and per_matrix < SHARED
     )
 

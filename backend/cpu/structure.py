@@ -72,14 +72,18 @@ def bind_broadcast_in_dim(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: A
 
 
 def bind_extract_diagonal(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    axes = attrs["axes"]
+    first, *others = attrs["axes"]
+    steps = []
+    for k, axis in enumerate(reversed(others)):
+        last = len(inputs[0].shape) - k - 2  # where the diagonal is put
+        steps.append((axis, (*range(first), last, *range(first, last))))
 
     def run(x: Any) -> Any:
         # a writeable view that shares x's base, as np.einsum("ii->i", x) gives: merge the axes two at
         # a time; ndarray.diagonal puts the new axis last and marks it read-only, both are undone
         writeable = x.flags.writeable
-        for axis in reversed(axes[1:]):
-            x = np.moveaxis(x.diagonal(0, axes[0], axis), -1, axes[0])
+        for axis, perm in steps:
+            x = x.diagonal(0, first, axis).transpose(perm)
         if writeable:
             x.flags.writeable = True
         return x

@@ -71,13 +71,19 @@ def layout_assignment(program: Program, order: str = "K") -> Program:
     between, results = _between_products(program), _results(program, order)
     if not between and not results:
         return program
-    rows = {slot: tuple(range(len(program.slots[slot].shape))) for slot in results}
     found: dict[int, Axes | None] = dict.fromkeys(between)
     found |= _long_rows(program, between)
-    asked = order in ("C", "F")
-    if asked:
-        found |= {slot: None if axes == rows[slot] else axes for slot, axes in results.items()}
-    found |= _searched(program, between, found, {} if asked else results)
+    # where nothing is summed, one order is written as fast as another
+    outer = {
+        ins.outputs[0]
+        for ins in program.instructions
+        if _is_product(program, ins) and not ins.attrs["contracting"][0]
+    }
+    fixed = [slot for slot in results if order in ("C", "F") or slot in outer]
+    for slot in fixed:
+        axes = results.pop(slot)
+        found[slot] = None if axes == tuple(range(len(axes))) else axes
+    found |= _searched(program, between, found, results)
     slots = list(program.slots)
     for slot, layout in found.items():
         slots[slot] = replace(slots[slot], layout=layout)
@@ -108,7 +114,8 @@ def _shown(program: Program, output: int) -> tuple[int, Axes]:
 
 def _results(program: Program, order: str) -> dict[int, Axes]:
     """Slots of products that an output alone shows, and their axes in the order in which the output is
-    row-major, column-major for order "F"; what is no transpose is left as it is unless that is asked for."""
+    row-major, column-major for order "F"; what is no transpose is left as it is unless that is asked for.
+    """
     uses, made = use_counts(program), _made_by_products(program)
     found: dict[int, Axes] = {}
     for output in program.outputs:
