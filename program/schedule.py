@@ -61,7 +61,7 @@ def schedule(
             alive += sum(
                 program.slots[slot].nbytes for slot in ins.outputs if slot not in elsewhere
             )
-            scratch = _scratch_bytes(program, ins, backend)
+            scratch = _scratch_bytes(program, ins, backend, inputs)
             certain = max(certain, alive)
             if alive + scratch > peak:
                 peak, where = alive + scratch, index
@@ -74,14 +74,13 @@ def schedule(
     return Schedule(program, drops, memory, has_arena, peak, certain - held, where)
 
 
-def _scratch_bytes(program: Program, ins: Instruction, backend: Backend) -> int:
+def _scratch_bytes(program: Program, ins: Instruction, backend: Backend, given: set[int]) -> int:
     if isinstance(ins, Fused):
         return ins.scratch_bytes
     if ins.family is not None:
         return 0
     attrs = ins.at((0,) * len(program.indices))
     # what users give may lie anyhow, whatever was planned for
-    given = set(program.inputs).intersection(ins.inputs)
     operands = tuple(
         (program.specs if slot in given else program.placed)((slot,))[0] for slot in ins.inputs
     )

@@ -101,7 +101,7 @@ def test_every_call_in_eight_threads() -> None:
     sys.setswitchinterval(1e-5)
     try:
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda seed: same_again(cases, seed), range(24)))
+            list(pool.map(lambda seed: same_again(cases, seed), range(8)))
     finally:
         sys.setswitchinterval(interval)
 
