@@ -6,12 +6,16 @@ Nothing here is timed. Peers that are not installed are left out, as they are by
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -403,3 +407,44 @@ def test_chains_are_legal_plans(chain: Chain) -> None:
     assert spec.shape == ((4,) if plan.reduce else (4, 3))
     assert {step.op for step in plan.steps} <= set(OPS)
     assert all(f"x{k}" in expression(chain) for k in range(len(chain.inputs)))
+
+
+tccg: Any = import_module("benchmarks.suites.tccg")  # the package has a function of that name
+
+# ---- TCCG ---------------------------------------------------------------------------------------
+
+
+def test_the_48_contractions_are_there() -> None:
+    cases = list(tccg.cases("f8", math.inf))
+    sets = Counter(case.family for case in cases)
+    assert sets == {"intensli": 8, "ao2mo": 3, "ccsd": 19, "ccsd_t": 18}
+    assert max(case.operations for case in cases) == 2 * 72**6
+    for case in cases:
+        m, n, k = case.matrices
+        assert 2 * m * n * k == case.operations
+
+
+@pytest.mark.parametrize("dtype", tccg.DTYPES)
+def test_scaled_contractions_stay_below_the_bound_and_near_it(dtype: str) -> None:
+    whole = {case.name: case for case in tccg.cases(dtype, math.inf)}
+    for case in tccg.cases(dtype, tccg.MOST):
+        assert case.operations <= tccg.MOST
+        if whole[case.name].operations > tccg.MOST:
+            assert case.operations > 0.6 * tccg.MOST
+            assert all(n % tccg.STEP == 0 for n in case.sizes.values())
+        else:
+            assert case.sizes == whole[case.name].sizes
+
+
+def test_every_contraction_of_tccg() -> None:
+    """In every order of the result, with row-major and with column-major operands."""
+    rng = np.random.default_rng(0)
+    for case in tccg.cases("f8", tccg.TINY):
+        *shapes, _ = case.shapes
+        arrays = [rng.integers(-4, 5, shape).astype("f8") for shape in shapes]
+        want = np.einsum(case.equation, *arrays, optimize=True)
+        for order in "CFK":
+            got = einloom.einsum(case.equation, *arrays, order=order)
+            np.testing.assert_array_equal(got, want)
+            got = einloom.einsum(case.equation, *map(np.asfortranarray, arrays), order=order)
+            np.testing.assert_array_equal(got, want)

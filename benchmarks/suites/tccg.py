@@ -88,18 +88,19 @@ def cases(dtype: str, most: float) -> Iterator[Case]:
 
 
 def scaled(case: Case, most: float) -> Case:
-    """All sizes shrunk by one factor, to multiples of 4, until there are no more operations than `most`.
+    """All sizes shrunk by one factor, to multiples of 4, then the largest ones by 4 more, one after another,
+    until there are no more operations than `most`.
 
     That is as large as `most` allows: where it leaves arrays below 32 MB, the case does.
     """
-    factor = 1.0
-    while case.operations > most and any(n > STEP for n in case.sizes.values()):
-        factor *= 0.99
-        sizes = {x: max(STEP, round(n * factor / STEP) * STEP) for x, n in case.sizes.items()}
-        smaller = Case(case.family, case.name, case.equation, sizes)
-        if smaller.operations <= most or factor < 0.01:
-            return smaller
-    return case
+    if case.operations <= most:
+        return case
+    factor = (most / case.operations) ** (1 / len(case.sizes))
+    sizes = {x: max(STEP, math.ceil(n * factor / STEP) * STEP) for x, n in case.sizes.items()}
+    while 2 * math.prod(sizes.values()) > most and max(sizes.values()) > STEP:
+        largest = max(sizes, key=sizes.__getitem__)
+        sizes[largest] = (sizes[largest] - 1) // STEP * STEP
+    return Case(case.family, case.name, case.equation, sizes)
 
 
 def measured(case: Case, dtype: str, quick: bool) -> CaseResult:
