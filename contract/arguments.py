@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,19 @@ def split_call(arguments: Sequence[Any], call: str) -> tuple[list[Any], Notation
     if isinstance(arguments[0], str):
         return list(arguments[1:]), parse(arguments[0], call)
     return interleaved(arguments, call)
+
+
+class Asked(NamedTuple):
+    """What a call asks for beside its operands, `out` and factors: arguments of `einsum`, by their names."""
+
+    optimize: Any
+    dtype: Any
+    order: str
+    casting: str
+    memory_limit: Any
+    conj: tuple[int, ...]
+    embed_diagonal: bool
+    strip_exponent: bool
 
 
 def spec_of(operand: Any, dtype: DType | None, call: str, position: int) -> ArraySpec:

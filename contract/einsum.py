@@ -15,6 +15,7 @@ from ..backend.spec import LARGE, layout_of
 from ..program.trace import traced_among
 from .api import search
 from .arguments import (
+    Asked,
     conj_positions,
     memory_limit_bytes,
     memory_order,
@@ -119,22 +120,13 @@ def einsum(
     optimize = "auto" if optimize is None else optimize
     if type(conj) is not tuple:
         conj = _as_positions(conj)
+    asked = Asked(
+        optimize, dtype, order, casting, memory_limit, conj, embed_diagonal, strip_exponent
+    )
     if len(operands) > 1 and type(operands[0]) is str:
         arrays = operands[1:]
         # the fast way: plain arrays and an equation seen before
-        key = _key(
-            operands[0],
-            arrays,
-            out,
-            optimize,
-            dtype,
-            order,
-            casting,
-            memory_limit,
-            conj,
-            embed_diagonal,
-            strip_exponent,
-        )
+        key = _key(operands[0], arrays, out, asked)
         if key is not None:
             expression = _EXPRESSIONS.get(key)
             if expression is not None:
@@ -144,52 +136,22 @@ def einsum(
     if is_torch(out):
         check_torch_out(out, "einsum")
         shared = as_ndarray(out, "einsum(out=...)", 0)
-        result = einsum(
-            *operands, out=shared, optimize=optimize, dtype=dtype, order=order, casting=casting,
-            memory_limit=memory_limit, alpha=alpha, beta=beta, conj=conj, embed_diagonal=embed_diagonal,
-            strip_exponent=strip_exponent,
-        )  # fmt: skip
+        result = einsum(*operands, out=shared, alpha=alpha, beta=beta, **asked._asdict())
         return (out, result[1]) if strip_exponent else out
     given, notation = split_call(operands, "einsum")
     if (traced := traced_among(given)) is not None:
         from .traced import traced_einsum  # loaded only where something is traced
 
-        if strip_exponent:
-            raise CallError(
-                "einsum(strip_exponent=True): inside trace exponents cannot be kept apart; call it "
-                "outside, with arrays"
-            )
-        return traced_einsum(
-            given, notation, traced, out=out, optimize=optimize, dtype=dtype, order=order,
-            casting=casting, memory_limit=memory_limit, alpha=alpha, beta=beta, conj=conj,
-            embed_diagonal=embed_diagonal,
-        )  # fmt: skip
+        return traced_einsum(given, notation, traced, asked, out=out, alpha=alpha, beta=beta)
     checked = [as_ndarray(x, "einsum", k) for k, x in enumerate(given)]
     if out is not None and not isinstance(out, np.ndarray):
         raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")
-    path = _hashable_path(optimize)
     expression = None
     if key is None:
-        key = _key(
-            notation, checked, out, path, dtype, order, casting, memory_limit, conj, embed_diagonal,
-            strip_exponent,
-        )  # fmt: skip
+        key = _key(notation, checked, out, asked._replace(optimize=_hashable_path(optimize)))
         expression = _EXPRESSIONS.get(key) if key is not None else None
     if expression is None:
-        found = _planned(
-            notation,
-            checked,
-            out,
-            optimize,
-            dtype,
-            order,
-            casting,
-            memory_limit,
-            conj,
-            embed_diagonal,
-            strip_exponent,
-        )
-        expression = Expression(found)
+        expression = Expression(_planned(notation, checked, out, asked))
         if key is not None:
             _EXPRESSIONS.put(key, expression)
             if is_plain:
@@ -236,37 +198,25 @@ def einsum_path(
     return ["einsum_path", *found.path], str(found)
 
 
-def _planned(
-    notation: Notation,
-    arrays: list[Any],
-    out: Any,
-    optimize: Any,
-    dtype: Any,
-    order: str,
-    casting: str,
-    memory_limit: Any,
-    conj: Iterable[int],
-    embed_diagonal: bool,
-    strip_exponent: bool,
-) -> Plan:
-    equation = resolve(notation, [x.ndim for x in arrays], "einsum", embed_diagonal)
+def _planned(notation: Notation, arrays: list[Any], out: Any, asked: Asked) -> Plan:
+    equation = resolve(notation, [x.ndim for x in arrays], "einsum", asked.embed_diagonal)
     network = Network.of(equation, [x.shape for x in arrays], "einsum")
-    view = is_view(network) and not strip_exponent
+    view = is_view(network) and not asked.strip_exponent
     dtypes = tuple(x.dtype if view else x.dtype.newbyteorder("=") for x in arrays)
     out_dtype = None if out is None else out.dtype.newbyteorder("=")
     # NumPy's optimised einsum assigns into an `out` without axes whatever its dtype, and tests it
-    any_out = out is not None and out.ndim == 0 and optimize not in ("auto", None, False)
+    any_out = out is not None and out.ndim == 0 and asked.optimize not in ("auto", None, False)
     return search(
         network,
         equation.groups,
         dtypes=dtypes,
-        dtype=result_dtype(dtypes, dtype, out_dtype, casting, view, "einsum", any_out),
-        choice=optimize,
-        memory_limit=memory_limit_bytes(memory_limit, "einsum"),
-        conj=conj_positions(conj, len(arrays), "einsum"),
-        order=_planned_order(memory_order(order, "einsum"), out),
+        dtype=result_dtype(dtypes, asked.dtype, out_dtype, asked.casting, view, "einsum", any_out),
+        choice=asked.optimize,
+        memory_limit=memory_limit_bytes(asked.memory_limit, "einsum"),
+        conj=conj_positions(asked.conj, len(arrays), "einsum"),
+        order=_planned_order(memory_order(asked.order, "einsum"), out),
         layouts=tuple(map(layout_of, arrays)),
-        strip_exponent=strip_exponent,
+        strip_exponent=asked.strip_exponent,
     )
 
 
@@ -277,41 +227,19 @@ def _planned_order(order: str, out: Any) -> str:
     return "C" if out.flags.c_contiguous else "F" if out.flags.f_contiguous else order
 
 
-def _key(
-    text: str | Notation,
-    arrays: Any,
-    out: Any,
-    optimize: Any,
-    dtype: Any,
-    order: str,
-    casting: str,
-    memory_limit: Any,
-    conj: Any,
-    embed_diagonal: bool,
-    strip_exponent: bool,
-) -> Any:
+def _key(text: str | Notation, arrays: Any, out: Any, asked: Asked) -> Any:
     """What the expression depends on, or None where an argument cannot be a key."""
     settings = get_options()
-    if type(optimize) not in (str, bool, tuple):
+    if type(asked.optimize) not in (str, bool, tuple):
         return None
-    if isinstance(memory_limit, float) or isinstance(settings.memory_limit, float):
+    if isinstance(asked.memory_limit, float) or isinstance(settings.memory_limit, float):
         return None  # a fraction of what is available changes from call to call
-    key = [
-        text,
-        optimize,
-        dtype,
-        order,
-        casting,
-        conj,
-        embed_diagonal,
-        strip_exponent,
-        memory_limit,
-    ]
+    key = [text, *asked]
     key += (settings.small, settings.budget, settings.memory_limit, settings.engine)
     if out is not None:
         if type(out) is not np.ndarray:
             return None
-        key += (out.dtype, out.ndim, _planned_order(order, out))
+        key += (out.dtype, out.ndim, _planned_order(asked.order, out))
     for x in arrays:
         if type(x) is not np.ndarray:
             return None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .._base.errors import CallError, OptionError
 from ..program.trace import Traced
 from .api import search
-from .arguments import conj_positions, memory_limit_bytes, memory_order, result_dtype
+from .arguments import Asked, conj_positions, memory_limit_bytes, memory_order, result_dtype
 from .expression import _given, _scalar
 from .lower import is_view, lower
 from .network import Network
@@ -19,39 +19,38 @@ def traced_einsum(
     given: Sequence[Any],
     notation: Notation,
     first: Traced,
+    asked: Asked,
     *,
     out: Any,
-    optimize: Any,
-    dtype: Any,
-    order: str,
-    casting: str,
-    memory_limit: Any,
     alpha: Any,
     beta: Any,
-    conj: Iterable[int],
-    embed_diagonal: bool,
 ) -> Traced:
     """Append the instructions of an einsum to the trace of its operands."""
+    if asked.strip_exponent:
+        raise CallError(
+            "einsum(strip_exponent=True): inside trace exponents cannot be kept apart; call it "
+            "outside, with arrays"
+        )
     session = first.session
     for position, x in enumerate(given):
         session.slot(x, f"einsum: operand {position}")
     if out is not None or _given(beta, 0):
         raise CallError("einsum(out=..., beta=...): a traced value cannot be written into")
-    if memory_order(order, "einsum") in "CF":
+    if memory_order(asked.order, "einsum") in "CF":
         raise OptionError(
-            f"einsum(order={order!r}): inside trace the result has no order in memory"
+            f"einsum(order={asked.order!r}): inside trace the result has no order in memory"
         )
-    equation = resolve(notation, [x.ndim for x in given], "einsum", embed_diagonal)
+    equation = resolve(notation, [x.ndim for x in given], "einsum", asked.embed_diagonal)
     network = Network.of(equation, [session.example(x.shape) for x in given], "einsum")
     dtypes = tuple(x.dtype for x in given)
     found = search(
         network,
         equation.groups,
         dtypes=dtypes,
-        dtype=result_dtype(dtypes, dtype, None, casting, is_view(network), "einsum"),
-        choice=optimize,
-        memory_limit=memory_limit_bytes(memory_limit, "einsum"),
-        conj=conj_positions(conj, len(given), "einsum"),
+        dtype=result_dtype(dtypes, asked.dtype, None, asked.casting, is_view(network), "einsum"),
+        choice=asked.optimize,
+        memory_limit=memory_limit_bytes(asked.memory_limit, "einsum"),
+        conj=conj_positions(asked.conj, len(given), "einsum"),
     )
     if len(given) > 1 and 0 in network.extents:  # the one case in which `lower` writes sizes
         sizes = _sizes(network, given)
