@@ -73,6 +73,7 @@ class OpRow:
     view: View = "never"  # whether the output shares the operand's memory
     asked: str = ""
     mixes: bool = False  # whether one of two operands may be real and the other complex
+    over: str = "acc"  # the operand that the output may be written over
 
     @property
     def is_view(self) -> bool:
@@ -86,9 +87,7 @@ class OpRow:
         """Whether the output may lie exactly where this operand does: each of its elements is read no
         later than that of the output is written."""
         at = min(position, len(self.operands) - 1)
-        if self.name == "ldexp":
-            return at == 0
-        return self.group == "elementwise" or self.operands[at] == "acc"
+        return self.group == "elementwise" or self.operands[at] == self.over
 
 
 CATALOGUE: dict[str, OpRow] = {}
@@ -202,6 +201,7 @@ def _op(
     view: View = "never",
     category: Category = "session",
     mixes: bool = False,
+    over: str = "acc",
     **defaults: Any,
 ) -> None:
     """Add a row; `_GROUP` is the heading it stands under."""
@@ -221,6 +221,7 @@ def _op(
         view,
         asked,
         mixes,
+        over,
     )
 
 
@@ -405,7 +406,7 @@ _GROUP.append("scaling")
 _op("normal_exponent", "x", "", FLOATING, "index", rules.scalar,
     "out = k with 1/2 <= 2**k max |x| < 1, of complex numbers over their parts; 0 if there is none")
 _op("ldexp", "x k:index", "", FLOATING, "same", rules.ldexp,
-    "out = x * 2**k, one k for all of x")
+    "out = x * 2**k, one k for all of x", over="x")
 
 _GROUP.append("order")
 _op("sort", "x", "axis descending", NUMBERS, "same", rules.sort,

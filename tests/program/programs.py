@@ -705,6 +705,23 @@ def dynamic_truncate(g: Growing) -> object:
 
 
 @grows
+def normal_exponent(g: Growing) -> object:
+    x = g.any_slot(takes("normal_exponent"))
+    return None if x is None else g.add("normal_exponent", x, bound=70)
+
+
+@grows
+def ldexp(g: Growing) -> object:
+    """By a power of two that keeps integers integers."""
+    x = g.any_slot(takes("ldexp"))
+    value = g.random.choice((0, 1, 2))
+    k = g.add("constant", bound=2, value=value, dtype="int64")
+    if x is None or k is None:
+        return None
+    return g.add("ldexp", x, k, bound=g.bounds[x] * 4)
+
+
+@grows
 def constant(g: Growing) -> object:
     dtype = g.random.choice(tuple(EXACT))
     value = g.random.choice((0, 1, True, 2.0, -3, -0.0, 1 - 2j))

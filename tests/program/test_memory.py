@@ -63,7 +63,7 @@ def written_over(ins: Instruction, position: int) -> bool:
     if isinstance(ins, Fused):
         return ins.plan.reduce is None
     is_elementwise = CATALOGUE[ins.op].group == "elementwise"
-    return is_elementwise or (ins.op == "dot_general_add" and position == 2)
+    return is_elementwise or (ins.op, position) in (("dot_general_add", 2), ("ldexp", 0))
 
 
 def may_share(program: Program, one: int, other: int) -> bool:
