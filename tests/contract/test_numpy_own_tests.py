@@ -48,6 +48,7 @@ def pytest_sessionfinish():
 """
 
 
+@pytest.mark.slow
 def test_numpy_own_tests(tmp_path: Path) -> None:
     core = "numpy._core" if importlib.util.find_spec("numpy._core") else "numpy.core"
     tests = f"{core}.tests"

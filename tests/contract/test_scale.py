@@ -92,11 +92,11 @@ def test_the_long_chain_runs(length: int) -> None:
 
 
 def test_a_long_plan_prints_and_its_program_is_stored() -> None:
-    plan = einloom.plan(chain(10_000), planner="greedy")
+    plan = einloom.plan(chain(4000), planner="greedy")
     with shallow():
         text = str(plan)
         assert program_from_json(program_to_json(plan.program)) == plan.program
-    assert "... 9939 more steps" in text
+    assert "... 3939 more steps" in text
     assert len(text) < 10_000
 
 

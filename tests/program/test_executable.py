@@ -248,12 +248,15 @@ def test_eight_threads(table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
             cases.append((Executable(program, cpu()), sets))
 
     def work(k: int) -> None:
+        indices = [random_indices(executable.program, k) for executable, _ in cases]
+        wanted = [
+            by_laws(executable.program, sets[k], i)
+            for (executable, sets), i in zip(cases, indices, strict=True)
+        ]
         together.wait(60)
         for _ in range(5):
-            for executable, sets in cases:
-                indices = random_indices(executable.program, k)
-                results = executable(*sets[k], indices=indices)
-                assert_same(results, by_laws(executable.program, sets[k], indices))
+            for (executable, sets), i, want in zip(cases, indices, wanted, strict=True):
+                assert_same(executable(*sets[k], indices=i), want)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
