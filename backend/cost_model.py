@@ -7,6 +7,7 @@ cache folder, where the next process finds them. It only chooses among ways to t
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from pathlib import Path
@@ -19,9 +20,8 @@ from .._base.options import cache_dir, num_threads
 VERSION = 1  # of the fields and of what they mean
 FILE = "cost_model.json"
 THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
-SHARED = (
-    1 << 27
-)  # multiplications per matrix below which many are shared out, each on one thread of BLAS
+# multiplications per matrix below which many are shared out, each on one thread of BLAS
+SHARED = 1 << 27
 ENOUGH = 1 << 23  # multiplications in all from which several threads are worth their start
 WIDE = 8  # matrices along one loop from which they are shared out
 RATES = {"f": 2.0, "d": 1.0, "F": 0.5, "D": 0.25}  # of products beside float64, by dtype character
@@ -65,6 +65,7 @@ class Models:
 
     def __init__(self) -> None:
         self._current: CostModel | None = None
+        self._given = False
         register("cost model", self)
 
     @property
@@ -75,13 +76,15 @@ class Models:
 
     def use(self, model: CostModel | None) -> None:
         """`model` from now on, in this process; None: as if the process had just begun."""
-        self._current = model
+        self._current, self._given = model, model is not None
 
     def info(self) -> CacheInfo:
         return CacheInfo(0, 0, 1, int(self._current is not None))
 
     def clear(self) -> None:
-        self._current = None
+        """Look again; but what was set by `use` stays."""
+        if not self._given:
+            self._current = None
 
 
 MODELS = Models()
@@ -120,17 +123,25 @@ def _kept() -> CostModel | None:
         document = json.loads(file.read_text(encoding="utf-8"))
         if document["version"] != VERSION or document["machine"] != machine():
             return None
-        fields: dict[str, Any] = {
-            name: tuple(map(int, value)) if isinstance(value, list) else float(value)
-            for name, value in document["model"].items()
-        }
-        model = CostModel(**fields)
+        return _read(document["model"])
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         log.warning("%s is no cost model (%s); the shipped one is used", file, error)
         return None
-    if not all(value > 0 for value in model.figures()):
-        log.warning("%s holds rates that are none; the shipped model is used", file)
-        return None
-    return model
+
+
+def _read(fields: dict[str, Any]) -> CostModel:
+    """A model of the fields of a document; ValueError for figures that are none."""
+    known = CostModel()._asdict()
+    read: dict[str, Any] = {}
+    for name, value in fields.items():
+        like = known[name]
+        figures = list(value) if isinstance(like, tuple) else [value]
+        whole = len(like) if isinstance(like, tuple) else 1
+        if len(figures) != whole or not all(
+            type(x) in (int, float) and math.isfinite(x) and x > 0 for x in figures
+        ):
+            raise ValueError(f"{name}: {value!r:.60}")
+        read[name] = tuple(map(int, figures)) if isinstance(like, tuple) else float(value)
+    return CostModel(**read)

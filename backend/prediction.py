@@ -10,6 +10,7 @@ from .cost_model import MODELS, RATES
 from .matrices import contraction_of, orders_of, plan_products
 from .spec import ArraySpec, compute_dtype
 
+MOST = 1 << 63  # bytes that a machine can address
 START = 1e-6  # seconds of a kernel that has nothing to do
 
 
@@ -30,6 +31,8 @@ def predict(
     if row is not None and row.is_view:
         return Prediction()
     model = MODELS.current
+    if any(x.nbytes > MOST for x in (*inputs, *outputs)):
+        return Prediction(math.inf)  # nobody will run it
     moved = sum(x.nbytes for x in (*inputs, *outputs))
     streamed = START + (moved + sum(x.nbytes for x in outputs)) / model.stream
     if op == "sum_product":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -150,8 +151,9 @@ def compile(
     if isinstance(equation_or_plan, Plan):
         if shapes_or_arrays or planning or dtype is not None:
             raise CallError("compile: a Plan already fixes shapes, dtypes and path; give it alone")
-        found = equation_or_plan
-        values = _constants(constants, [()] * len(found.dtypes))
+        values = _constants(constants, [()] * len(equation_or_plan.dtypes))
+        # the plan that the expression shows is of what it holds
+        found = replace(equation_or_plan, constants=frozenset(values))
     else:
         unknown = [name for name in planning if name not in PLANNING]
         if unknown:

@@ -23,7 +23,7 @@ from .arguments import (
     spec_of,
     split_call,
 )
-from .expression import ONE, ZERO, Expression, as_torch
+from .expression import ONE, ZERO, Expression, as_torch, native
 from .lower import is_view
 from .network import Network
 from .notation import Notation, resolve
@@ -158,7 +158,7 @@ def einsum(
                 _remember(operands[0], expression)
     is_given = is_view(expression.plan.network) and not strip_exponent
     if not all(x.dtype.isnative for x in checked) and not is_given:
-        checked = [_native(x) for x in checked]
+        checked = [native(x) for x in checked]
     result = expression.contract(checked, out, alpha, beta)
     return as_torch(result) if out is None and any(map(is_torch, given)) else result
 
@@ -271,10 +271,6 @@ def _hashable_path(optimize: Any) -> Any:
         except TypeError:
             return optimize
     return optimize
-
-
-def _native(x: Any) -> Any:
-    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
 __all__ = ["CallError", "einsum", "einsum_path"]

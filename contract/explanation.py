@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -62,7 +63,7 @@ def explanation(
         total += f", measured {format_seconds(sum(measured))}"
     lines += [*notes, total]
     spent: Sequence[float] = measured or predicted
-    if sum(spent) > 0:
+    if 0 < sum(spent) < math.inf:
         lines.append(_bottleneck(steps, spent, "measured" if measured else "predicted"))
     return "\n".join(lines)
 

@@ -24,7 +24,7 @@ from .plan import Plan
 
 ONE, ZERO = 1, 0  # the defaults of alpha and beta: the same objects when nothing is given
 FEW = 64  # operands up to which a function that checks them is generated: Python compiles long ones slowly
-RUNS, LONG = 3, 1.0  # runs that explain measures, unless the first takes so many seconds
+RUNS, LONG = 4, 1.0  # runs that explain measures, unless one takes so many seconds
 CHECK_FROM = 64 << 20
 """Bytes of intermediates and result below which a call does not ask the system how much memory is left."""
 
@@ -83,8 +83,8 @@ class Expression:
 
     @property
     def peak_bytes(self) -> int:
-        """Predicted peak of operands, intermediates, scratch and result."""
-        return self._executable.peak_bytes
+        """Predicted peak of operands, intermediates, scratch and result; the plan's."""
+        return self.plan.peak_bytes
 
     def __call__(self, *arrays: Any, out: Any = None, alpha: Any = 1, beta: Any = 0) -> Any:
         if out is None and alpha is ONE and beta is ZERO and self.fast is not None:
@@ -99,7 +99,7 @@ class Expression:
             return self._checked_call(arrays, out, alpha, beta)
 
     def _checked_call(self, arrays: tuple[Any, ...], out: Any, alpha: Any, beta: Any) -> Any:
-        operands = [_native(as_ndarray(x, "expression", k)) for k, x in enumerate(arrays)]
+        operands = [native(as_ndarray(x, "expression", k)) for k, x in enumerate(arrays)]
         self._check(operands)
         result = self.contract(operands, out, alpha, beta)
         return as_torch(result) if out is None and any(map(is_torch, arrays)) else result
@@ -127,7 +127,7 @@ class Expression:
         """
         seconds: list[float] = []
         if arrays:
-            operands = [as_ndarray(x, "explain", k) for k, x in enumerate(arrays)]
+            operands = [native(as_ndarray(x, "explain", k)) for k, x in enumerate(arrays)]
             self._check(operands)
             seconds = self._measured(operands)
         steps = [
@@ -138,10 +138,10 @@ class Expression:
         return explanation(steps, seconds, notes, self.peak_bytes)
 
     def _measured(self, operands: list[Any]) -> list[float]:
-        """Seconds of each instruction: of one run, or where that is short the least of a few, since the first
-        one finds cold caches."""
+        """Seconds of each instruction, the least of a few runs, or of two long ones: the first finds cold
+        caches, and kernels that are not compiled."""
         runs: list[list[float]] = []
-        while not runs or (len(runs) < RUNS and sum(runs[0]) < LONG):
+        while len(runs) < 2 or (len(runs) < RUNS and sum(runs[-1]) < LONG):
             runs.append([])
             self._executable.interpret(*operands, *self._held, seconds=runs[-1])
         return [min(of_one) for of_one in zip(*runs, strict=True)]
@@ -248,7 +248,8 @@ def _restored(plan: Plan, constants: dict[int, Any]) -> Expression:
     return Expression(plan, constants)
 
 
-def _native(x: Any) -> Any:
+def native(x: Any) -> Any:
+    """x itself, or a copy in this machine's byte order."""
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 

@@ -142,21 +142,25 @@ class Plan:
 
     @cached_property
     def peak_bytes(self) -> int:
-        """Operands, intermediates, scratch and result at the worst moment of a call, in bytes."""
-        program = self.program
+        """Operands, intermediates, scratch and result at the worst moment of a call, in bytes; or of what is
+        computed of the constants before any call."""
+        program, once = self.program, 0
         if self.constants:
-            _, program = split_constants(program, self.constants)
+            before, program = split_constants(program, self.constants)
+            once = schedule(before, cpu()).peak_bytes
         if self.sliced:
             count = scaled_bytes if self.strip_exponent else sliced_bytes
-            return count(program, self.assembly, cpu()).peak_bytes
-        peak = schedule(program, cpu()).peak_bytes
-        if self.order == "K":
-            return peak
+            return max(once, count(program, self.assembly, cpu()).peak_bytes)
+        return max(once, schedule(program, cpu()).peak_bytes + self._copied_bytes)
+
+    @property
+    def _copied_bytes(self) -> int:
+        """The size of a copy of the result into the order asked for, where it is not made in it."""
         output = self.program.outputs[0]
         axes = tuple(range(len(self.program.slots[output].shape)))
-        if result_order(self.program, output) == {"C": axes, "F": axes[::-1]}.get(self.order):
-            return peak
-        return peak + self.program.slots[output].nbytes  # the copy into the order asked for
+        wanted = {"C": axes, "F": axes[::-1]}.get(self.order)
+        is_made = wanted is not None and result_order(self.program, output) == wanted
+        return 0 if self.order == "K" or is_made else self.program.slots[output].nbytes
 
     def to_json(self) -> str:
         """One JSON document; labels other than strings, integers and tuples of these become integers."""

@@ -26,7 +26,8 @@ def split_constants(program: Program, positions: frozenset[int]) -> tuple[Progra
     before, after = _parted(program, set(free))
     made = {slot for ins in before.instructions for slot in ins.outputs}
     if made.intersection(program.outputs):
-        before, after = _parted(program, set(program.inputs))
+        before = Program(program.slots, (), (), ())
+        after = program
     read = {slot for ins in after.instructions for slot in ins.inputs} | {*after.outputs}
     constants = (slot for at, slot in enumerate(program.inputs) if at in positions)
     return before, _taking(

@@ -27,14 +27,10 @@ from .kernels.vectors import LINE
 from .strided import axis_table, element_strides, flat, merge_axes
 from .threads import parallel_for
 
-TILE = (
-    512,
-    256,
-)  # most rows and columns of a tile: 1 MiB of sums of int64, written once for each panel
-PANEL = (
-    128,
-    256,
-)  # most rows and contracted elements: 256 KiB of int64, which stay in the L2 cache
+# most rows and columns of a tile: 1 MiB of sums of int64, written once for each panel
+TILE = (512, 256)
+# most rows and contracted elements: 256 KiB of int64, which stay in the L2 cache
+PANEL = (128, 256)
 DEPTH_OF_TRUTH = 64  # contracted truth values between looks whether all sums are true already
 LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
 
@@ -47,9 +43,7 @@ def suits_dtype(dtype: np.dtype[np.generic]) -> bool:
 def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general`; tables are kept for the strides last seen."""
     kind, words, wide = _numbers(output.dtype)
-    is_turned = (
-        dims.m > dims.n
-    )  # columns are what is packed by whole lines: those there are more of
+    is_turned = dims.m > dims.n  # columns, packed by whole lines, are what there is more of
     kept: list[tuple[Any, tuple[Any, ...]]] = [(None, ())]
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:

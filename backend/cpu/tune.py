@@ -55,8 +55,8 @@ def tune(save: bool = True) -> CostModel:
     )
     if save:
         keep(model)
-    clear_caches()
     MODELS.use(model)
+    clear_caches()  # expressions that chose by the model before
     return model
 
 

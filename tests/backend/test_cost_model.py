@@ -25,9 +25,9 @@ OTHER = CostModel(products=1e9, edges=(3, 2, 1))
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path) -> Iterator[Path]:
     with options(cache_dir=str(tmp_path)):
-        MODELS.clear()
+        MODELS.use(None)
         yield tmp_path
-    MODELS.clear()
+    MODELS.use(None)
 
 
 def test_the_shipped_one_is_used_where_none_is_kept() -> None:
@@ -53,6 +53,11 @@ def test_one_that_is_kept_is_found() -> None:
         ({"model": {"products": float("nan")}}, True),
         ({"model": {"speed": 1.0}}, True),
         ({"model": []}, True),
+        ({"model": {"edges": [1, 2]}}, True),
+        ({"model": {"edges": 4}}, True),
+        ({"model": {"edges": [float("inf"), 1, 1]}}, True),
+        ({"model": {"products": [1, 2, 3]}}, True),
+        ({"model": {"products": True}}, True),
     ],
     ids=str,
 )
@@ -103,7 +108,9 @@ def test_tuning_measures() -> None:
         patch.setattr(measuring, "_best", lambda call: call() is None or 1e-3)
         model = einloom.tune(save=False)
     assert all(value > 0 for value in model.figures())
-    MODELS.clear()
+    einloom.clear_caches()
+    assert MODELS.current == model  # not kept, but set
+    MODELS.use(None)
     assert MODELS.current == CostModel()
 
 

@@ -371,6 +371,39 @@ def test_what_depends_on_constants_alone_is_computed_once() -> None:
     assert plain.cost == 4 * n * n * 2
 
 
+def test_constants_given_with_a_plan_are_those_of_the_expression() -> None:
+    """Whatever the plan was made for: what it shows is what runs."""
+    n = 40
+    shapes = ((n, n), (n, n), (n, n))
+    arrays = np.random.default_rng(0).random((3, n, n))
+    for planned in ((), (1, 2)):
+        plan = einloom.plan("ij,jk,kl->il", *shapes, constants=planned, planner=[(1, 2), (0, 1)])
+        for given in ((), (1, 2), (0,)):
+            expression = einloom.compile(plan, constants={k: arrays[k] for k in given})
+            assert expression.plan.constants == set(given)
+            assert expression.peak_bytes == expression.plan.peak_bytes
+            free = [x for k, x in enumerate(arrays) if k not in given]
+            np.testing.assert_allclose(expression(*free), arrays[0] @ arrays[1] @ arrays[2])
+
+
+def test_the_peak_counts_what_is_computed_of_constants() -> None:
+    """Before any call; a limit holds for that too."""
+    tall, wide = np.ones((2000, 2)), np.ones((2, 2000))
+    path = [(0, 1), (0, 2), (0, 1)]
+    plan = einloom.plan(
+        "ij,jk,kl,lm->im", tall, wide, tall, (2, 4), constants=[0, 1, 2], planner=path
+    )
+    assert plan.peak_bytes >= 2000 * 2000 * 8
+
+
+def test_no_size_and_constants() -> None:
+    expression = einloom.compile("ij,jk->ik", (3, 0), (0, 2), constants={0: np.zeros((3, 0))})
+    first, second = expression(np.zeros((0, 2))), expression(np.zeros((0, 2)))
+    assert first.flags.writeable
+    assert not np.shares_memory(first, second)
+    np.testing.assert_array_equal(first, np.zeros((3, 2)))
+
+
 def test_every_call_makes_a_result_of_its_own() -> None:
     for constants in ({0: A, 1: B}, {0: A}):
         free = [x for k, x in enumerate((A, B)) if k not in constants]

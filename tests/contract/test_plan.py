@@ -417,3 +417,17 @@ def test_a_stored_plan_runs() -> None:
     arrays = [r.standard_normal(shape) for shape in small_plan().network.shapes]
     again = einloom.compile(Plan.from_json(small_plan().to_json()))
     np.testing.assert_array_equal(again(*arrays), einloom.compile(small_plan())(*arrays))
+
+
+def test_the_peak_counts_the_copy_into_any_order() -> None:
+    """Of what is not made in it; which one "A" means is known at the call."""
+    shapes = ((2000, 16), (16, 2000, 1))
+    peaks = {x: einloom.plan("ij,jkx->kix", *shapes, order=x).peak_bytes for x in "KCFA"}
+    assert peaks["A"] == peaks["K"] + 2000 * 2000 * 8
+    assert peaks["F"] in (peaks["K"], peaks["A"])
+
+
+def test_what_nobody_will_run_is_explained() -> None:
+    labels = [chr(0x4E00 + k) for k in range(60)]
+    network = Network([labels[:30], labels[30:]], [], dict.fromkeys(labels, 10**12))
+    assert "dot_general" in einloom.compile(einloom.plan(network)).explain()

@@ -101,9 +101,7 @@ def multiply_tiles(
                             sums, left, right, n_k, at, pitch,
                             band * HEIGHT * n_k, strip * width * n_k,
                         )  # fmt: skip
-            if (
-                kind == TRUTH
-            ):  # a count must not come round to 0; and once all are true, they stay so
+            if kind == TRUTH:  # a count must not come round to 0; once all are true, they stay so
                 missing = 0
                 for i in range(n_i):
                     for at in range(i * pitch, i * pitch + n_j):
