@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.tolerance import tolerance
 
 import einloom
 from einloom import CallError, ConversionError, DTypeError, EinloomError, OptionError, ShapeError
+from einloom._base.options import SMALL, options
 from einloom.backend.cpu import gemm_batch as shares
 from einloom.backend.cpu.blas import ONE_BLAS_THREAD
 from einloom.contract.gemm_batch import _chains, _same_places
@@ -139,6 +141,14 @@ def test_bits_do_not_depend_on_threads() -> None:
     assert all(one == found[0] for one in found)
 
 
+@pytest.fixture
+def as_shipped() -> Iterator[None]:
+    """Kernels neither forced nor forbidden, whatever the environment says."""
+    with options(small=SMALL):
+        yield
+
+
+@pytest.mark.usefixtures("as_shipped")
 def test_who_does_what() -> None:
     """Large parts of the work run alone, the largest of the others first; small ones are the caller's."""
     big, middle, tiny = 10**9, 10**7, 10**3
