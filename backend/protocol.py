@@ -44,9 +44,24 @@ class Backend(Protocol):
     device: str
 
     def bind(
-        self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
+        self,
+        op: str,
+        attrs: Attrs,
+        inputs: tuple[ArraySpec, ...],
+        outputs: tuple[ArraySpec, ...],
+        own_threads: bool = False,
     ) -> Kernel:
-        """A kernel for `op` on arrays of these dtypes and shapes; `Unsupported` if there is none."""
+        """A kernel for `op` on arrays of these dtypes and shapes; `Unsupported` if there is none.
+
+        With `own_threads` it leaves no work to the threads of a library, because other kernels of the same
+        program use the backend's own: two pools would wait for each other's cores.
+        """
+        ...
+
+    def uses_threads(
+        self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
+    ) -> bool:
+        """Whether threads of the backend's own work for the kernel that `bind` makes of the same."""
         ...
 
     def fuse(self, plan: ElementwiseFusionPlan) -> Kernel | None:

@@ -25,7 +25,7 @@ from ..backend.protocol import Backend, Kernel
 from ..backend.spec import ArraySpec, Axes
 from .extension import bind_extension
 from .fused import Fused
-from .ir import Program
+from .ir import Instruction, Program
 from .schedule import Schedule, schedule
 from .verify import verify
 
@@ -113,6 +113,7 @@ class Executable:
         steps = []
         first = (0,) * len(self.program.indices)
         running = self.schedule.program.instructions
+        own_threads = any(map(self._uses_threads, running))
         for ins, dies in zip(running, self.schedule.dies_after, strict=True):
             inputs, outputs = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
             if isinstance(ins, Fused):
@@ -120,9 +121,19 @@ class Executable:
             elif ins.family is not None:
                 kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs)
             else:
-                kernel = self.backend.bind(ins.op, ins.at(first), inputs, outputs)
+                kernel = self.backend.bind(ins.op, ins.at(first), inputs, outputs, own_threads)
             steps.append(Step(kernel, ins.inputs, ins.outputs, dies, ins.indices))
         return steps
+
+    def _uses_threads(self, ins: Instruction) -> bool:
+        """Whether threads of the backend's own work for an instruction."""
+        if isinstance(ins, Fused):
+            return True
+        if ins.family is not None or ins.is_view:
+            return False
+        attrs = ins.at((0,) * len(self.program.indices))
+        inputs, outputs = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
+        return self.backend.uses_threads(ins.op, attrs, inputs, outputs)
 
     def _loop(self, *arrays: Any, out: Any = None, seconds: list[float] | None = None) -> Any:
         count = len(self.program.inputs)

@@ -30,7 +30,13 @@ from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype
 from . import structure, sum_product
 from .buffers import BUFFERS, empty_as, in_layout
 from .cast import bind_cast, evaluate_cast
-from .contraction import bind_matmul, bind_sum_product, engine_of, matmul_attrs
+from .contraction import (
+    bind_matmul,
+    bind_sum_product,
+    engine_of,
+    matmul_attrs,
+    uses_threads,
+)
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
 from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
@@ -119,7 +125,12 @@ class CpuBackend:
         self.threads = threads
 
     def bind(
-        self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
+        self,
+        op: str,
+        attrs: Attrs,
+        inputs: tuple[ArraySpec, ...],
+        outputs: tuple[ArraySpec, ...],
+        own_threads: bool = False,
     ) -> Kernel:
         binder = BINDERS.get(op)
         if binder is None:
@@ -134,7 +145,18 @@ class CpuBackend:
                 f"op {op!r} on the CPU: the result has {len(outputs[0].shape)} axes, NumPy's arrays "
                 f"have at most {MOST_AXES}; reshape neighbouring axes into one first"
             )
-        return self._own(binder(attrs, inputs, outputs[0]))
+        more = {"own_threads": own_threads} if op in PRODUCTS else {}
+        return self._own(binder(attrs, inputs, outputs[0], **more))
+
+    def uses_threads(
+        self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
+    ) -> bool:
+        row = CATALOGUE[op]
+        if row.is_view or (self.threads or num_threads()) == 1:
+            return False
+        if op in PRODUCTS:
+            return uses_threads(attrs or matmul_attrs(inputs), inputs[:2], outputs[0])
+        return max(x.size for x in (*inputs, *outputs)) >= max(1, get_options().small)
 
     def _check_dtype(self, row: OpRow, spec: ArraySpec) -> None:
         name = dtype_name(spec.dtype)

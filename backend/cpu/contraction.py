@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from ..._base.options import get_options, num_threads
 from ..catalogue import Attrs, DotDims, dot_dims, infer
+from ..fusion import ElementwiseFusionPlan, FusionStep
 from ..matrices import TINY, contraction_of, orders_of, plan_products
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, compute_dtype
 from . import blocked, loops, sum_product
 from .buffers import allocator
 from .cast import bind_cast
-from .matrices import BLAS, bind_matrices, packed_bytes
+from .fused import bind_fused
+from .matrices import bind_matrices, packed_bytes
+from .matrices import uses_threads as matrices_use_threads
 from .pairs import are_mixed, as_pairs, bind_pairs, pays
+from .sharing import BLAS
 
 Engine = Literal[
     "zeros", "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product"
@@ -141,12 +146,31 @@ def _result(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
     return infer("dot_general", axes, inputs)[0]
 
 
-def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    """A kernel for one `dot_general` of these shapes."""
+def uses_threads(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
+    """Whether threads of ours work for the kernel of this `dot_general` even where those of BLAS may."""
     if are_mixed(inputs):
         if pays(attrs, inputs, output):
-            return bind_pairs(bind_dot_general, attrs, inputs, output)
-        return _bind_converted(bind_dot_general, attrs, inputs, output, output.dtype)
+            inputs, output = as_pairs(attrs, inputs, output)
+        else:
+            inputs = tuple(ArraySpec(output.dtype, x.shape) for x in inputs)
+    dims = dot_dims(attrs, inputs[0].shape, inputs[1].shape)
+    engine = dot_engine(dims, inputs, output)
+    if engine in ("gemm", "batched gemm"):
+        return matrices_use_threads(dims, inputs, output)
+    return engine in ("loops", "blocked") or (
+        engine == "multiply" and output.size >= max(1, get_options().small)
+    )
+
+
+def bind_dot_general(
+    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec, own_threads: bool = False
+) -> Kernel:
+    """A kernel for one `dot_general` of these shapes; with `own_threads`, BLAS uses none of its own."""
+    binder = partial(bind_dot_general, own_threads=own_threads)
+    if are_mixed(inputs):
+        if pays(attrs, inputs, output):
+            return bind_pairs(binder, attrs, inputs, output)
+        return _bind_converted(binder, attrs, inputs, output, output.dtype)
     lhs, rhs = inputs
     dims = dot_dims(attrs, lhs.shape, rhs.shape)
     engine = dot_engine(dims, inputs, output)
@@ -155,14 +179,14 @@ def bind_dot_general(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArrayS
     if engine == "blocked":
         return blocked.bind_blocked(dims, output)
     if compute_dtype(output.dtype) != output.dtype:
-        return _bind_converted(bind_dot_general, attrs, inputs, output, np.dtype(np.float32))
+        return _bind_converted(binder, attrs, inputs, output, np.dtype(np.float32))
     if engine == "loops":
         return loops.bind_loops(dims, output)
     if engine == "multiply":
         return _bind_multiply(dims, inputs, output)
     if engine == "sum product":
         return bind_sum_product(_summed(dims, inputs), inputs, output)
-    return bind_matrices(dims, inputs, output)
+    return bind_matrices(dims, inputs, output, own_threads)
 
 
 def _summed(dims: DotDims, inputs: tuple[ArraySpec, ...]) -> Attrs:
@@ -178,9 +202,11 @@ def matmul_attrs(inputs: tuple[ArraySpec, ...]) -> Attrs:
     return {"contracting": ((ndim - 1,), (ndim - 2,)), "batch": (batch, batch)}
 
 
-def bind_matmul(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+def bind_matmul(
+    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec, own_threads: bool = False
+) -> Kernel:
     """A `matmul` is a `dot_general` of the last two axes."""
-    return bind_dot_general(matmul_attrs(inputs), inputs, output)
+    return bind_dot_general(matmul_attrs(inputs), inputs, output, own_threads)
 
 
 def bind_sum_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
@@ -260,7 +286,7 @@ def dot_scratch_bytes(
         return 16 * (loops.TILE + dims.k) + lhs.nbytes + rhs.nbytes
     if engine == "sum product":
         return sum_product.scratch_bytes(_summed(dims, inputs), inputs)
-    return packed_bytes(dims, inputs, output)
+    return packed_bytes(dims, inputs, output, threads or num_threads())
 
 
 def _bind_zeros(output: ArraySpec) -> Kernel:
@@ -288,13 +314,27 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
     if rhs_perm == tuple(range(len(rhs_perm))):
         rhs_perm = ()
     make = allocator(output)
+    large = _bind_large_multiply(output)
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         left = (lhs.transpose(lhs_perm) if lhs_perm else lhs).reshape(lhs_view)
         right = (rhs.transpose(rhs_perm) if rhs_perm else rhs).reshape(rhs_view)
         if out is None:  # always an array, never a scalar
             out = make()
+        if large is not None:
+            shape = output.shape
+            return large(np.broadcast_to(left, shape), np.broadcast_to(right, shape), out=out)
         with np.errstate(all="ignore"):
             return np.multiply(left, right, out=out)
 
     return run
+
+
+def _bind_large_multiply(output: ArraySpec) -> Kernel | None:
+    """A compiled product of two arrays of the result's shape, if that is worth a compiler and threads."""
+    if output.size < max(1, get_options().small) or output.dtype.hasobject:
+        return None
+    whole = ArraySpec(output.dtype, output.shape)
+    return bind_fused(
+        ElementwiseFusionPlan((whole, whole), (FusionStep("multiply", (0, 1)),), (2,))
+    )

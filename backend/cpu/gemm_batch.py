@@ -23,7 +23,7 @@ from ..protocol import Backend
 from ..spec import ArraySpec
 from .blas import ONE_BLAS_THREAD
 from .buffers import LARGE, empty
-from .matrices import BLAS
+from .sharing import BLAS
 from .threads import parallel_for
 
 LONE = 1 << 21  # multiplications from which BLAS gains much from threads of its own

@@ -8,15 +8,12 @@ runs.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..._base.options import get_options
 from ..catalogue import DotDims
-from ..cost_model import ENOUGH, SHARED, WIDE
 from ..matrices import (
     Contraction,
     Labels,
@@ -28,18 +25,16 @@ from ..matrices import (
 )
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
-from .blas import ONE_BLAS_THREAD
 from .buffers import LARGE, allocator, empty, empty_as
 from .move import move, packed, reshaped_view
-from .threads import parallel_for
-
-BLAS = frozenset("fdFD")
-STREAMED = 8 << 20  # bytes of operands and result from which several threads read more a second
-MOST_PARTS = 1024  # that are given out one by one
+from .sharing import BLAS, STREAMED, Way, multiply, shared_bytes, way_of
 
 
-def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    """A kernel for a contraction with at least one multiplication; see `_Views` for what it looks at."""
+def bind_matrices(
+    dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec, own_threads: bool = False
+) -> Kernel:
+    """A kernel for a contraction with at least one multiplication; see `_Views` for what it looks at. With
+    `own_threads`, BLAS uses none of its own."""
     lhs, rhs = inputs
     lhs_perm, rhs_perm = dims.lhs_free + dims.lhs_contracting, dims.rhs_contracting + dims.rhs_free
     # np.dot of objects loses errors; of other dtypes without BLAS it is no faster than matmul
@@ -50,7 +45,7 @@ def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
         and _plain(lhs_perm, lhs, (dims.m, dims.k))
         and _plain(rhs_perm, rhs, (dims.k, dims.n))
     ):
-        return _bind_plain(output)
+        return _bind_plain(output, _way_of_one(dims, inputs, output, own_threads))
     if _are_rows(dims, inputs, output):
         return _bind_rows(output)
     step, left, right = contraction_of(dims, lhs, rhs)
@@ -58,12 +53,42 @@ def bind_matrices(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     plan = plan_matrices(step, orders)
     views = _Views(step, plan, left, right, orders)
     if one and not views.loops and views.is_row_major and not plan.packed[2]:
-        return _bind_one(views, output)
-    return _bind_loops(views, step, plan, output)
+        return _bind_one(views, output, _way_of_one(dims, inputs, output, own_threads))
+    return _bind_loops(views, plan, output, _way(views, step, plan, output, own_threads))
 
 
-def packed_bytes(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> int:
-    """Upper bound of what is copied: an operand whose order is not known may have to be."""
+def uses_threads(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
+    """Whether our own threads work for such a kernel even where those of BLAS may: they share products out,
+    or copy large operands."""
+    lhs, rhs = inputs
+    step, left, right = contraction_of(dims, lhs, rhs)
+    orders = orders_of(step, left, right, (lhs, rhs, output))
+    plan = plan_matrices(step, orders)
+    if any(n >= LARGE for n, copied in zip(step.nbytes, plan.packed, strict=True) if copied):
+        return True
+    views = _Views(step, plan, left, right, orders)
+    return _way(views, step, plan, output, own_threads=False) != "plain"
+
+
+def _way_of_one(
+    dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec, own_threads: bool
+) -> Way:
+    nbytes = sum(x.nbytes for x in (*inputs, output))
+    return way_of((), (dims.m, dims.n, dims.k), nbytes, output.dtype, own_threads)
+
+
+def _way(
+    views: _Views, step: Contraction, plan: Products, output: ArraySpec, own_threads: bool
+) -> Way:
+    m, n, k = map(step.size, (plan.rows, plan.columns, plan.contracted))
+    return way_of(tuple(views.loops), (m, n, k), sum(step.nbytes), output.dtype, own_threads)
+
+
+def packed_bytes(
+    dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec, threads: int
+) -> int:
+    """Upper bound of what is copied, since an operand whose order is not known may have to be, and of sums
+    that are shared out."""
     lhs, rhs = inputs
     step, left, right = contraction_of(dims, lhs, rhs)
     plan = plan_matrices(step, orders_of(step, left, right, (lhs, rhs, output)))
@@ -72,7 +97,12 @@ def packed_bytes(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec
         plan.packed[1] or rhs.layout is None,
         plan.packed[2],
     )
-    return sum(x.nbytes for x, copied in zip((lhs, rhs, output), is_copied, strict=True) if copied)
+    copied = sum(
+        x.nbytes for x, is_one in zip((lhs, rhs, output), is_copied, strict=True) if is_one
+    )
+    return copied + shared_bytes(
+        _way_of_one(dims, inputs, output, own_threads=True), output.nbytes, threads
+    )
 
 
 class _Views:
@@ -90,6 +120,7 @@ class _Views:
         right: Labels,
         orders: Sequence[Labels],
     ) -> None:
+        self.sizes = step.sizes
         inner = {*plan.rows, *plan.columns}
         given = [
             None if copied else order for copied, order in zip(plan.packed, orders, strict=True)
@@ -172,9 +203,11 @@ def _bind_rows(output: ArraySpec) -> Kernel:
 _HAS_VECDOT = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 
 
-def _bind_plain(output: ArraySpec) -> Kernel:
+def _bind_plain(output: ArraySpec, way: Way) -> Kernel:
     """Operands and result are the matrices themselves."""
     is_small = output.nbytes < LARGE
+    if way != "plain":
+        return _bind_shared(output, way)
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         if out is None:
@@ -187,14 +220,38 @@ def _bind_plain(output: ArraySpec) -> Kernel:
     return run
 
 
-def _bind_one(views: _Views, output: ArraySpec) -> Kernel:
+def _bind_shared(output: ArraySpec, way: Way) -> Kernel:
+    """The same on threads that `way` names."""
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        left, right = _blas_ready(lhs), _blas_ready(rhs)
+        if out is None:
+            return multiply(left, right, empty(output.shape, output.dtype), way)
+        if _is_blas_ready(out) and out.flags.aligned:
+            return multiply(left, right, out, way)
+        np.copyto(out, multiply(left, right, empty(output.shape, output.dtype), way))
+        return out
+
+    return run
+
+
+def _bind_one(views: _Views, output: ArraySpec, way: Way) -> Kernel:
     """One product of matrices, whose axes are those of the result in order."""
     (lhs_perm, rhs_perm, _), (lhs_shape, rhs_shape, matrix) = views.perms, views.shapes
     shape = output.shape
+    product = None if way == "plain" else _bind_shared(ArraySpec(output.dtype, matrix), way)
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         left = packed(lhs.transpose(lhs_perm), lhs_shape)
         right = packed(rhs.transpose(rhs_perm), rhs_shape)
+        if product is not None:
+            if out is None:
+                return product(left, right).reshape(shape)
+            if _takes_products(out):
+                product(left, right, out=out.reshape(matrix))
+            else:
+                np.copyto(out, product(left, right).reshape(shape))
+            return out
         # np.dot, not matmul: it packs what BLAS cannot read, where matmul falls back to slow loops
         if out is None:
             return _dot(left, right, output).reshape(shape)
@@ -215,43 +272,26 @@ def _dot(left: Any, right: Any, output: ArraySpec) -> Any:
     return np.dot(left, right, out=empty(shape, output.dtype))
 
 
-def _bind_loops(views: _Views, step: Contraction, plan: Products, output: ArraySpec) -> Kernel:
-    """numpy.matmul over the loops; small matrices are shared among our threads."""
+def _bind_loops(views: _Views, plan: Products, output: ArraySpec, way: Way) -> Kernel:
+    """numpy.matmul over the loops, on threads that `way` names."""
     (lhs_perm, rhs_perm, out_perm), (lhs_shape, rhs_shape, products) = views.perms, views.shapes
-    unmerged = tuple(step.sizes[x] for x in out_perm)
+    unmerged = tuple(views.sizes[x] for x in out_perm)
     dtype = output.dtype
-    per_matrix = math.prod(step.size(x) for x in (plan.rows, plan.columns, plan.contracted))
-    work, moved = plan.calls * per_matrix, sum(step.nbytes)
-    shared = (
-        dtype.char in BLAS
-        and math.prod(views.loops) >= WIDE
-        and (work >= (ENOUGH if get_options().small else 1) or moved >= STREAMED)
-        and per_matrix < SHARED
-    )
-
     is_row_major = views.is_row_major and output.layout is None and not plan.packed[2]
-
-    def multiply(left: Any, right: Any, product: Any) -> Any:
-        if shared:
-            _matmul_shared(left, right, product)
-        else:
-            with np.errstate(all="ignore"):
-                np.matmul(left, right, out=product)
-        return product
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         left = _blas_ready(packed(lhs.transpose(lhs_perm), lhs_shape))
         right = _blas_ready(packed(rhs.transpose(rhs_perm), rhs_shape))
         if out is None and is_row_major:
-            return multiply(left, right, empty(products, dtype)).reshape(output.shape)
+            return multiply(left, right, empty(products, dtype), way).reshape(output.shape)
         if out is None:
             out = empty_as(output)
         target = out.transpose(out_perm)
         product: Any = None if plan.packed[2] else reshaped_view(target, products)
         if product is not None and _is_blas_ready(product) and product.flags.aligned:
-            multiply(left, right, product)
+            multiply(left, right, product, way)
         else:
-            product = multiply(left, right, _temporary(products, dtype))
+            product = multiply(left, right, _temporary(products, dtype), way)
             move(target, product.reshape(unmerged))
         return out
 
@@ -267,50 +307,6 @@ def _temporary(shape: Shape, dtype: np.dtype[Any]) -> Any:
 def _takes_products(out: Any) -> bool:
     """Whether BLAS writes its matrices where they belong: they lie one after another."""
     return bool(out.flags.c_contiguous and out.flags.aligned)
-
-
-def _matmul_shared(left: Any, right: Any, product: Any) -> None:
-    """The matrices shared among our threads, BLAS on one thread for each."""
-    loops: Shape = product.shape[:-2]
-    axes = _shared_axes(left.shape, right.shape, loops)
-
-    def piece(start: int, stop: int) -> None:
-        with np.errstate(all="ignore"):
-            for at in _parts(loops, axes, start, stop):
-                a, b = (
-                    x[tuple(k if n > 1 else slice(None) for k, n in zip(at, x.shape, strict=False))]
-                    for x in (left, right)
-                )
-                np.matmul(a, b, out=product[at])
-
-    with ONE_BLAS_THREAD:
-        parallel_for(piece, math.prod(loops[axis] for axis in axes))
-
-
-def _shared_axes(left: Shape, right: Shape, loops: Shape) -> Axes:
-    """Loops that are shared out: those of the operand with the larger matrices, each of which is then
-    read once for all products that need it; if these are too few or too many, the longest or the first."""
-    larger = right if right[-1] >= left[-2] else left
-    axes = tuple(axis for axis, n in enumerate(larger[:-2]) if n > 1)
-    if len(axes) > 1 and WIDE <= math.prod(loops[axis] for axis in axes) <= MOST_PARTS:
-        return axes
-    if max(loops) >= WIDE:
-        return (max(range(len(loops)), key=loops.__getitem__),)
-    return next(tuple(range(d)) for d in range(len(loops) + 1) if math.prod(loops[:d]) >= WIDE)
-
-
-def _parts(loops: Shape, axes: Axes, start: int, stop: int) -> Iterator[tuple[slice, ...]]:
-    """Slices of all loops for positions start..stop along one axis, or one by one along several."""
-    whole = [slice(None)] * len(loops)
-    if len(axes) == 1:
-        whole[axes[0]] = slice(start, stop)
-        yield tuple(whole)
-        return
-    for position in range(start, stop):
-        for axis in reversed(axes):
-            position, k = divmod(position, loops[axis])
-            whole[axis] = slice(k, k + 1)
-        yield tuple(whole)
 
 
 def _blas_ready(x: Any) -> Any:

@@ -51,10 +51,13 @@ def conjugated(attrs: Attrs, lhs: ArraySpec, rhs: ArraySpec) -> Conjugated:
     return "rhs" if rhs.size <= lhs.size + out.size else "lhs and result"
 
 
-def bind_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    """A kernel for one `dot_general`."""
+def bind_product(
+    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec, own_threads: bool = False
+) -> Kernel:
+    """A kernel for one `dot_general`; with `own_threads`, BLAS uses none of its own."""
     lhs, rhs = inputs
-    kernel, which = bind_dot_general(attrs, inputs, output), conjugated(attrs, lhs, rhs)
+    kernel = bind_dot_general(attrs, inputs, output, own_threads)
+    which = conjugated(attrs, lhs, rhs)
     if which == "nothing":
         return kernel
     bind_conj = bind_elementwise(EVALUATE["conj"])
@@ -71,12 +74,14 @@ def bind_product(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
     return run
 
 
-def bind_product_added(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+def bind_product_added(
+    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec, own_threads: bool = False
+) -> Kernel:
     """A kernel for `dot_general_add`, whose `out` may be acc; half precisions are added up in float32 and
     rounded once."""
     *operands, acc = inputs
     *wide, result = (ArraySpec(compute_dtype(x.dtype), x.shape) for x in (*operands, output))
-    kernel = bind_product(attrs, (wide[0], wide[1]), result)
+    kernel = bind_product(attrs, (wide[0], wide[1]), result, own_threads)
     total = _total(attrs.get("alpha", 1), attrs.get("beta", 1), result.dtype)
     block = through_float32(total, (result, acc), output)
     is_half = result.dtype != output.dtype

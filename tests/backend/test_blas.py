@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import einloom
 from einloom._base.options import options
-from einloom.backend.cpu import blas, cpu, matrices
+from einloom.backend.cpu import blas, cpu, sharing
 from einloom.backend.cpu.blas import ONE_BLAS_THREAD, OneThread
 
 pytestmark = pytest.mark.skipif(
@@ -197,9 +197,9 @@ def test_batches_of_matrices(
     x, y = (rng.standard_normal((64, 32, 32)).astype(name) for _ in range(2))
     attrs = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
     seen: list[set[int]] = []
-    run = matrices.parallel_for
+    run = sharing.parallel_for
     monkeypatch.setattr(
-        matrices, "parallel_for", lambda piece, n: (seen.append(counts()), run(piece, n))
+        sharing, "parallel_for", lambda piece, n: (seen.append(counts()), run(piece, n))
     )
     with options(small=0, threads=2):
         got = cpu().apply("dot_general", attrs, x, y)

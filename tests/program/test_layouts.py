@@ -19,7 +19,7 @@ from tests.program.rewrites.layout_assignment import chain
 import einloom
 from einloom.backend import matrices as planning
 from einloom.backend.catalogue import dot_dims, infer
-from einloom.backend.cpu import cpu, matrices
+from einloom.backend.cpu import cpu, matrices, sharing
 from einloom.backend.matrices import Contraction, contraction_of, plan_matrices, plan_products
 from einloom.backend.spec import ArraySpec
 from einloom.contract.problem_file import read_problem
@@ -227,7 +227,7 @@ def test_without_blas_slots_stay_row_major(dtype: str) -> None:
 
 def test_loops_that_are_shared_out() -> None:
     """Those of the operand with the larger matrices; else the longest, else the first ones."""
-    shared = matrices._shared_axes
+    shared = sharing._shared_axes
     assert shared((4, 1, 3, 8, 16), (1, 5, 3, 16, 64), (4, 5, 3)) == (1, 2)
     assert shared((4, 1, 3, 64, 16), (1, 5, 3, 16, 8), (4, 5, 3)) == (0, 2)
     assert shared((2000, 4, 4), (2000, 4, 4), (2000,)) == (0,)
@@ -240,7 +240,7 @@ def test_parts_cover_all_loops_once() -> None:
         counts = np.zeros((*loops, 1, 1), int)
         total = math.prod(loops[axis] for axis in axes)
         for start, stop in ((0, total // 3), (total // 3, total)):
-            for part in matrices._parts(loops, axes, start, stop):
+            for part in sharing._parts(loops, axes, start, stop):
                 counts[part] += 1
         assert (counts == 1).all()
 

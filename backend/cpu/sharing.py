@@ -1,0 +1,168 @@
+"""Which threads products of matrices run on.
+
+BLAS has threads of its own, and so have we. A thread of BLAS that is done looks for more work for some 30 ms,
+and whoever else needs its core then has half of it. So a program has one pool at work: BLAS's, where large
+products are all that it shares among threads; else ours, and BLAS computes on one thread of each. What is
+shared how depends on shapes, dtypes and the number of threads alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from ..._base.options import get_options, num_threads
+from ..cost_model import ENOUGH, SHARED, THREADED, WIDE
+from ..spec import Axes, Shape
+from .blas import ONE_BLAS_THREAD
+from .buffers import empty
+from .threads import parallel_for
+
+BLAS = frozenset("fdFD")
+STREAMED = 8 << 20  # bytes of operands and result from which several threads read more a second
+SPLIT = (
+    1 << 22
+)  # multiplications of one product from which our threads gain more than their start takes
+VECTOR = 9216  # the same of a matrix and a vector, from which BLAS uses its threads
+LONG = 16  # contracted elements for each row and column from which these are too few to share out
+LINES = 16  # neighbouring rows or columns that one thread has
+MOST_PARTS = 1024  # that are given out one by one
+
+Way = Literal["plain", "one thread", "loops", "rows", "columns", "contracted"]
+"""
+plain       numpy.matmul as it is: small products, or large ones that BLAS shares among its threads
+one thread  the same, with one thread of BLAS
+loops       our threads share the matrices of a batch
+rows        our threads share the rows of each result; columns likewise
+contracted  our threads share long sums, of which a small result is the total
+"""
+
+
+def way_of(
+    loops: Shape,
+    matrices: tuple[int, int, int],
+    nbytes: int,
+    dtype: np.dtype[Any],
+    own_threads: bool,
+) -> Way:
+    """How prod(loops) products [m, k] x [k, n] of so many bytes in all are shared; with `own_threads`, BLAS
+    uses none of its own."""
+    m, n, k = matrices
+    one, calls = m * n * k, math.prod(loops)
+    forced = get_options().small == 0
+    if dtype.char not in BLAS:
+        return "plain"
+    enough = calls * one >= (1 if forced else ENOUGH) or nbytes >= STREAMED
+    if calls >= WIDE and enough and one < SHARED:
+        return "loops"
+    if one >= SPLIT and k >= LONG * (m + n):
+        return "contracted"
+    is_vector = min(m, n) == 1
+    if not own_threads or (one < (VECTOR if is_vector else THREADED) and not forced):
+        return "plain"
+    if forced or calls * one >= SPLIT or (is_vector and nbytes >= STREAMED):
+        return "rows" if m >= n else "columns"
+    return "one thread"
+
+
+def multiply(left: Any, right: Any, product: Any, way: Way) -> Any:
+    """product[..., i, j] = sum_k left[..., i, k] * right[..., k, j], of arrays whose matrices BLAS can read;
+    `product` is filled and returned."""
+    if way == "loops":
+        _over_loops(left, right, product)
+    elif way == "rows" or way == "columns":
+        _over_lines(left, right, product, way == "rows")
+    elif way == "contracted":
+        _over_contracted(left, right, product)
+    elif way == "one thread":
+        with ONE_BLAS_THREAD:
+            _matmul(left, right, product)
+    else:
+        _matmul(left, right, product)
+    return product
+
+
+def shared_bytes(way: Way, product_bytes: int, threads: int) -> int:
+    """Upper bound of what `multiply` allocates."""
+    return (threads - 1) * product_bytes if way == "contracted" else 0
+
+
+def _matmul(left: Any, right: Any, product: Any) -> None:
+    with np.errstate(all="ignore"):  # of this thread: warnings would come from nowhere
+        np.matmul(left, right, out=product)
+
+
+def _over_lines(left: Any, right: Any, product: Any, by_rows: bool) -> None:
+    def piece(start: int, stop: int) -> None:
+        part = slice(start * LINES, stop * LINES)
+        if by_rows:
+            _matmul(left[..., part, :], right, product[..., part, :])
+        else:
+            _matmul(left, right[..., part], product[..., part])
+
+    with ONE_BLAS_THREAD:
+        parallel_for(piece, -(-product.shape[-2 if by_rows else -1] // LINES))
+
+
+def _over_contracted(left: Any, right: Any, product: Any) -> None:
+    k = left.shape[-1]
+    parts = min(num_threads(), k)
+    bounds = [k * part // parts for part in range(parts + 1)]
+    sums = [product, *(empty(product.shape, product.dtype) for _ in range(parts - 1))]
+    tasks = [(slice(*ends), total) for ends, total in zip(pairwise(bounds), sums, strict=True)]
+
+    def piece(start: int, stop: int) -> None:
+        for part, total in tasks[start:stop]:
+            _matmul(left[..., part], right[..., part, :], total)
+
+    with ONE_BLAS_THREAD:
+        parallel_for(piece, parts)
+    with np.errstate(all="ignore"):
+        for total in sums[1:]:
+            np.add(product, total, out=product)
+
+
+def _over_loops(left: Any, right: Any, product: Any) -> None:
+    loops: Shape = product.shape[:-2]
+    axes = _shared_axes(left.shape, right.shape, loops)
+
+    def piece(start: int, stop: int) -> None:
+        for at in _parts(loops, axes, start, stop):
+            a, b = (
+                x[tuple(k if n > 1 else slice(None) for k, n in zip(at, x.shape, strict=False))]
+                for x in (left, right)
+            )
+            _matmul(a, b, product[at])
+
+    with ONE_BLAS_THREAD:
+        parallel_for(piece, math.prod(loops[axis] for axis in axes))
+
+
+def _shared_axes(left: Shape, right: Shape, loops: Shape) -> Axes:
+    """Loops that are shared out: those of the operand with the larger matrices, each of which is then
+    read once for all products that need it; if these are too few or too many, the longest or the first."""
+    larger = right if right[-1] >= left[-2] else left
+    axes = tuple(axis for axis, n in enumerate(larger[:-2]) if n > 1)
+    if len(axes) > 1 and WIDE <= math.prod(loops[axis] for axis in axes) <= MOST_PARTS:
+        return axes
+    if max(loops) >= WIDE:
+        return (max(range(len(loops)), key=loops.__getitem__),)
+    return next(tuple(range(d)) for d in range(len(loops) + 1) if math.prod(loops[:d]) >= WIDE)
+
+
+def _parts(loops: Shape, axes: Axes, start: int, stop: int) -> Iterator[tuple[slice, ...]]:
+    """Slices of all loops for positions start..stop along one axis, or one by one along several."""
+    whole = [slice(None)] * len(loops)
+    if len(axes) == 1:
+        whole[axes[0]] = slice(start, stop)
+        yield tuple(whole)
+        return
+    for position in range(start, stop):
+        for axis in reversed(axes):
+            position, k = divmod(position, loops[axis])
+            whole[axis] = slice(k, k + 1)
+        yield tuple(whole)

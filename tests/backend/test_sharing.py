@@ -1,0 +1,139 @@
+"""Products of matrices shared among threads: every way is the same product."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.tolerance import assert_close, tolerance
+
+from einloom import options
+from einloom.backend.cpu import cpu, sharing
+from einloom.backend.cpu.sharing import LINES, LONG, SPLIT, Way, multiply, way_of
+from einloom.backend.spec import ArraySpec
+from einloom.program.builder import Builder
+from einloom.program.executable import Executable
+
+WAYS: tuple[Way, ...] = ("plain", "one thread", "loops", "rows", "columns", "contracted")
+F8 = np.dtype("f8")
+MATRIX = {"contracting": ((1,), (0,)), "batch": ((), ())}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 1, 1), (3, 50, 2), (50, 3, 70), (LINES, LINES + 1, 5)]
+)
+def test_every_way(way: Way, dtype: str, m: int, n: int, k: int, rng: np.random.Generator) -> None:
+    left, right = (
+        (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype, copy=False)
+        if dtype[0] == "c"
+        else rng.standard_normal(shape).astype(dtype)
+        for shape in ((9, 1, m, k), (1, 2, k, n))
+    )
+    product = np.full((9, 2, m, n), np.nan, dtype)
+    wide = "c16" if dtype[0] == "c" else "f8"
+    want = left.astype(wide) @ right.astype(wide)
+    scale = abs(left).astype("f8") @ abs(right).astype("f8")
+    for threads in (1, 2, 3):
+        product[...] = np.nan
+        with options(threads=threads):
+            assert multiply(left, right, product, way) is product
+        assert_close(product, want, scale, tolerance(dtype, k, 2))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_transposed_and_sliced(way: Way, rng: np.random.Generator) -> None:
+    """Whatever BLAS can read and write."""
+    left = rng.standard_normal((8, 70, 40)).swapaxes(-1, -2)
+    right = rng.standard_normal((8, 70, 90))[:, :, 20:50]
+    product = np.zeros((8, 30, 60)).swapaxes(-1, -2)[:, :40]
+    with options(threads=2):
+        multiply(left, right, product, way)
+    np.testing.assert_allclose(product, left @ right, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_several_callers(way: Way, rng: np.random.Generator) -> None:
+    left, right = rng.standard_normal((8, 60, 50)), rng.standard_normal((8, 50, 60))
+
+    def product(_: int) -> Any:
+        with options(threads=2):
+            return multiply(left, right, np.empty((8, 60, 60)), way)
+
+    with ThreadPoolExecutor(8) as pool:
+        for got in pool.map(product, range(16)):
+            np.testing.assert_allclose(got, left @ right, rtol=1e-12, atol=1e-12)
+
+
+def test_infinities_do_not_warn() -> None:
+    left, right = np.full((8, 40, 40), np.inf), np.zeros((8, 40, 40))
+    for way in WAYS:
+        with options(threads=2):
+            assert np.isnan(multiply(left, right, np.empty((8, 40, 40)), way)).all()
+
+
+@pytest.mark.parametrize(
+    ("loops", "matrices", "own", "way"),
+    [
+        ((), (60, 60, 60), True, "plain"),  # BLAS takes one thread
+        ((), (100, 100, 100), True, "one thread"),
+        ((), (100, 100, 100), False, "plain"),
+        ((), (300, 200, 200), True, "rows"),
+        ((), (200, 300, 200), True, "columns"),
+        ((), (300, 200, 200), False, "plain"),
+        ((), (40, 40, 80 * LONG), False, "plain"),  # too little
+        ((), (72, 72, 144 * LONG), False, "contracted"),
+        ((), (1, 1, SPLIT), True, "contracted"),
+        ((), (2000, 1, 2000), True, "rows"),
+        ((), (90, 1, 90), True, "plain"),
+        ((), (200, 1, 200), True, "one thread"),
+        ((100,), (64, 64, 64), False, "loops"),
+        ((100,), (4, 4, 4), False, "plain"),
+        ((4,), (200, 200, 200), True, "rows"),
+    ],
+)
+def test_ways(loops: Any, matrices: Any, own: bool, way: Way) -> None:
+    m, n, k = matrices
+    nbytes = 8 * int(np.prod(loops)) * (m * k + k * n + m * n)
+    assert way_of(loops, matrices, nbytes, F8, own) == way
+    assert way_of(loops, matrices, nbytes, np.dtype("i8"), own) == "plain"
+
+
+def test_one_pool_for_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products alone are left to BLAS; beside kernels of ours they are shared out by us."""
+    seen: list[Way] = []
+    run = sharing.multiply
+
+    def noted(left: Any, right: Any, product: Any, way: Way) -> Any:
+        seen.append(way)
+        return run(left, right, product, way)
+
+    monkeypatch.setattr("einloom.backend.cpu.matrices.multiply", noted)
+    x = np.ones((600, 600))
+    with options(threads=2, small=1 << 18):
+        for op in ("identity", "exp"):
+            build = Builder()
+            a = build.input("f8", x.shape)
+            product = build("dot_general", a, a, **MATRIX)
+            program = build.finish(build(op, product) if op == "exp" else product)
+            Executable(program, cpu())(x)
+            assert seen == ([] if op == "identity" else ["rows"])
+
+
+def test_what_uses_threads() -> None:
+    backend, large = cpu(), ArraySpec(F8, (1000, 1000))
+    small = ArraySpec(F8, (10, 10))
+    with options(threads=2, small=1 << 18):
+        assert backend.uses_threads("exp", {}, (large,), (large,))
+        assert not backend.uses_threads("exp", {}, (small,), (small,))
+        assert not backend.uses_threads("transpose", {"perm": (1, 0)}, (large,), (large,))
+        assert not backend.uses_threads("dot_general", MATRIX, (large, large), (large,))
+        assert not cpu(threads=1).uses_threads("exp", {}, (large,), (large,))
+        integers = ArraySpec(np.dtype("i8"), large.shape)
+        assert backend.uses_threads("dot_general", MATRIX, (integers, integers), (integers,))
+        assert backend.uses_threads("matmul", {}, (integers, integers), (integers,))
+    with options(threads=1):
+        assert not backend.uses_threads("exp", {}, (large,), (large,))
