@@ -2,7 +2,9 @@
 
 A case has contenders, callables without arguments that return an array. The first is the reference;
 every other must agree with it before anything is timed. Reported are medians: of the seconds, and of
-the ratios inside a round, which do not depend on what the machine did in another. A case in which
+the ratios inside a round, which do not depend on what the machine did in another. A contender's turn begins
+with a pause: threads of BLAS that have nothing to do look for work for some 30 ms, and would take a core from
+whoever comes next. Short calls are made once before they are timed. A case in which
 einloom seems to be behind gets more rounds, which count with the first. A case that says how
 many bytes it moves is timed beside a threaded copy of as many, round by round, for the same reason.
 """
@@ -23,6 +25,8 @@ from .machine import Contender, once, threaded_copy
 
 OURS = "einloom"
 LONGER = 4  # times as many rounds, at most, where einloom seems to be behind
+PAUSE = 0.04  # seconds in which threads that the contender before left behind go to sleep
+SHORT = 0.1  # seconds of a call below which one more is made first
 PATIENCE = 20.0  # seconds that a peer has for its first call, and as many to prepare for it
 
 
@@ -121,10 +125,11 @@ def measure(
     start, turn = time.perf_counter(), 0
     while True:
         if copy is not None:
-            copies.append(once(copy, quick))
+            copies.append(_turn(copy, 0.0, quick))
         order = list(alive)
         for who in order[turn % len(order) :] + order[: turn % len(order)]:
-            times[who].append(once(alive[who], quick))
+            before = times[who][-1] if times[who] else 0.0
+            times[who].append(_turn(alive[who], before, quick))
         turn += 1
         spent = time.perf_counter() - start
         if not quick and turn < rounds and not (spent > budget and turn >= 3):
@@ -133,6 +138,15 @@ def measure(
         is_behind = (result.ratio() or 1.0) < 1.0
         if quick or not is_behind or turn >= LONGER * rounds or spent > LONGER * budget:
             return result
+
+
+def _turn(call: Callable[[], Any], before: float, quick: bool) -> float:
+    """Seconds of one call, as a program finds them that makes no others."""
+    if not quick:
+        time.sleep(PAUSE)
+        if before < SHORT:
+            call()
+    return once(call, quick)
 
 
 @contextmanager
