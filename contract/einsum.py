@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -38,8 +39,28 @@ _RECENT: Quick[tuple[Options, Callable[..., Any]]] = Quick("recent expressions",
 expression for it, which tells itself whether it is for these shapes and dtypes."""
 # the defaults: arguments that are not given are these very objects
 AUTO, KEEP, SAFE, NONE = "auto", "K", "safe", ()
+F = TypeVar("F", bound=Callable[..., Any])
 
 
+def _remembering(front: F) -> F:
+    """`front`, but an equation and plain arrays that were seen before go straight to what was compiled."""
+
+    @wraps(front)
+    def remembering(*operands: Any, **keywords: Any) -> Any:
+        if not keywords and operands and type(operands[0]) is str:
+            recent = _RECENT.items.get(operands[0])
+            if recent is not None and recent[0] is get_options():
+                result = recent[1](*operands[1:])
+                if result is not None:
+                    _RECENT.hits += 1
+                    return result
+            _RECENT.misses += 1
+        return front(*operands, **keywords)
+
+    return cast(F, remembering)
+
+
+@_remembering
 def einsum(
     *operands: Any,
     out: Any = None,
@@ -108,14 +129,6 @@ def einsum(
         and embed_diagonal is False and strip_exponent is False
         and bool(operands) and type(operands[0]) is str
     )  # fmt: skip
-    if is_plain:
-        recent = _RECENT.items.get(operands[0])
-        if recent is not None and recent[0] is get_options():
-            result = recent[1](*operands[1:])
-            if result is not None:
-                _RECENT.hits += 1
-                return result
-        _RECENT.misses += 1
     key: Any = None
     optimize = "auto" if optimize is None else optimize
     if type(conj) is not tuple:

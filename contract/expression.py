@@ -20,6 +20,7 @@ from ..program.ir import Program
 from ..program.parts import split_constants
 from ..program.sliced import ScaledSlices, SlicedExecutable
 from .explanation import explained, explanation
+from .lower import is_view
 from .plan import Plan
 
 ONE, ZERO = 1, 0  # the defaults of alpha and beta: the same objects when nothing is given
@@ -69,7 +70,8 @@ class Expression:
         if self._plain and 0 < len(self._specs) <= FEW:
             layouts = [plan.layouts[k] if plan.layouts else None for k in self._free]
             run = executable.run  # type: ignore[union-attr]
-            self.fast = _checking(self._specs, layouts, run, self._held, self._is_scalar)
+            view = _view(plan)
+            self.fast = _checking(self._specs, layouts, run, self._held, self._is_scalar, view)
 
     @property
     def program(self) -> Program:
@@ -199,16 +201,31 @@ def _computed(
     return held
 
 
+def _view(plan: Plan) -> tuple[Shape, Shape] | None:
+    """Shape and strides of a view of one operand that lies in memory without gaps; None if the result is no
+    view, or of a dtype whose memory Python's buffers do not show."""
+    network = plan.network
+    if not is_view(network) or plan.dtype.kind not in "biufc" or 0 in network.extents:
+        return None
+    (term,), (shape,) = network.terms, network.shapes
+    steps = dict.fromkeys(term, 0)
+    for label, stride in zip(term, _strides(shape, plan.dtype.itemsize, None), strict=True):
+        steps[label] += stride
+    open_ = network.output_axes
+    return tuple(network.extents[x] for x in open_), tuple(steps[x] for x in open_)
+
+
 def _checking(
     specs: Sequence[tuple[Shape, np.dtype[Any]]],
     layouts: Sequence[Axes | None],
     run: Callable[..., Any],
     held: Sequence[Any],
     is_scalar: bool,
+    view: tuple[Shape, Shape] | None,
 ) -> Callable[..., Any]:
     """`run` for plain arrays of exactly these shapes and dtypes, with `held` behind them; large ones in the
     order in memory that was planned for. None for any others, told quickly: one generated expression takes
-    half the time of a loop over the operands."""
+    half the time of a loop over the operands. A `view` of an operand without gaps is made in one call."""
     names = [f"x{k}" for k in range(len(specs))]
     scope: dict[str, Any] = {"ndarray": np.ndarray, "run": run}
     tests = ["not more"]
@@ -222,9 +239,18 @@ def _checking(
             tests.append(f"x{k}.strides == strides{k}")
     scope |= {f"held{k}": x for k, x in enumerate(held)}
     arguments = ", ".join([*names, *(f"held{k}" for k in range(len(held)))])
+    views = []
+    if view is not None:
+        (shape, dtype), (scope["shape"], scope["steps"]) = specs[0], view
+        scope["strides"] = _strides(shape, dtype.itemsize, None)
+        views = [
+            "        if x0.strides == strides:",
+            "            return ndarray(shape, dtype0, x0, 0, steps)",
+        ]
     lines = [
         f"def checked({', '.join(f'{name}=None' for name in names)}, *more):",
         f"    if {' and '.join(tests)}:",
+        *views,
         f"        return run({arguments}){'[()]' if is_scalar else ''}",
         "    return None",
     ]

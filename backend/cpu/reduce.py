@@ -26,6 +26,8 @@ from .source import Body, body_of
 from .strided import MOST_AXES, element_strides
 from .threads import parallel_for
 
+FEW = 64  # elements of a sum over several axes, small enough to be added up one after another
+
 
 def bind_reduce(op: str) -> Callable[..., Kernel]:
     """Bind reduce_sum, reduce_prod, reduce_max, reduce_min or reduce_mean."""
@@ -145,6 +147,13 @@ def _reduced(ufunc: Any, x: Any, axes: Axes, wide: DType) -> Any:
         x = x.astype(np.float32)
     if x.dtype.kind == "b":
         return ufunc.reduce(x, axis=axes)
+    if len(axes) > 1 and not x.flags.c_contiguous and x.dtype.kind in "fciu":
+        kept = [axis for axis in range(x.ndim) if axis not in axes]
+        count = math.prod(x.shape[axis] for axis in axes)
+        if 0 < count <= FEW <= x.size:
+            # NumPy walks short axes in short loops: a copy with these axes first gives it long ones
+            turned = np.ascontiguousarray(x.transpose(*axes, *kept))
+            return ufunc.reduce(turned.reshape(count, *turned.shape[len(axes) :]), 0, dtype=wide)
     return ufunc.reduce(x, axis=axes, dtype=wide, **keywords)
 
 
@@ -161,7 +170,7 @@ def reduce_scratch_bytes(x: ArraySpec, axes: Axes, threads: int) -> int:
     result = math.prod(n for axis, n in enumerate(x.shape) if axis not in axes)
     wide = max(16, x.dtype.itemsize)
     if x.size < get_options().small:
-        return wide * result + widened_bytes(x)
+        return wide * result + x.nbytes + widened_bytes(x)
     return wide * (LANES * threads + 2 * x.size // PARTIAL + result) + widened_bytes(x)
 
 

@@ -314,3 +314,21 @@ def test_odd_addresses_are_not_copied() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("op", ["reduce_sum", "reduce_prod", "reduce_max", "reduce_mean"])
+@pytest.mark.parametrize("dtype", ["f8", "f2", "c8", "i1", "u4"])
+@pytest.mark.parametrize("axes", [(2, 4), (0, 3), (0, 1, 4), (1, 2)])
+def test_several_short_axes_of_a_view(
+    op: str, dtype: str, axes: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    if (op, dtype) in (("reduce_max", "c8"), ("reduce_mean", "i1"), ("reduce_mean", "u4")):
+        return  # no such reduction
+    x = rng.integers(0, 3, (3, 4, 5, 6, 4)).astype(dtype).swapaxes(1, 3)
+    attrs = {"axes": axes, "initial": None} if op == "reduce_max" else {"axes": axes}
+    same = np.ascontiguousarray(x)
+    np.testing.assert_allclose(
+        BACKEND.apply(op, attrs, x),
+        BACKEND.apply(op, attrs, same),
+        rtol=1e-2 if dtype == "f2" else 1e-6,
+    )

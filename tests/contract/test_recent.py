@@ -127,3 +127,32 @@ def test_threads(rng: np.random.Generator) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
+
+
+@pytest.mark.parametrize(
+    ("equation", "shape"),
+    [
+        ("qaii->qia", (4, 3, 5, 5)),
+        ("ij->ji", (3, 4)),
+        ("iii->i", (4, 4, 4)),
+        ("ijij->ji", (2, 3, 2, 3)),
+        ("ij->ji", (0, 3)),
+        ("ij->ji", (1, 3)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f8", "c8", "i2", "?", "f2", "O"])
+def test_views_again_and_again(equation: str, shape: tuple[int, ...], dtype: str) -> None:
+    """The second call goes the fast way: the view is the same, of any operand of that shape."""
+    x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    locked = x.copy()
+    locked.flags.writeable = False
+    wide = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2]
+    wide[...] = x
+    for operand in (x, x, locked, np.asfortranarray(x), wide, x):
+        view, want = einloom.einsum(equation, operand), np.einsum(equation, operand)
+        np.testing.assert_array_equal(view, want)
+        assert view.dtype == want.dtype
+        assert np.shares_memory(view, operand) or view.size == 0
+        assert view.flags.writeable == want.flags.writeable
+    view[...] = 1
+    np.testing.assert_array_equal(einloom.einsum(equation, x), np.ones_like(view))
