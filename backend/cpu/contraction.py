@@ -50,9 +50,9 @@ def dot_engine(
     blocked       enough work in matrices large enough to pack, of integers, truth values or half precisions:
                   a compiled product
     gemm          one matrix product of BLAS dtype
-    loops         enough work for a compiled loop nest, and: matrices so small that calling BLAS for each
-                  would take longer, or integers and rows of 16 or more
-    multiply      nothing is contracted: a broadcast product
+    loops         something is contracted, enough work for a compiled loop nest, and: matrices so small that
+                  calling BLAS for each would take longer, or integers and rows of 16 or more
+    multiply      nothing is contracted: a broadcast product, compiled where that is worth it
     batched gemm  one BLAS call per matrix of the batch (numpy.matmul)
     matmul        any other dtype, by NumPy's loops
 
@@ -119,7 +119,7 @@ def _suits_loops(
     if lhs.dtype.char not in loops.DTYPES:
         return False
     if dims.k == 1:
-        return max(dims.m, dims.n) < TINY
+        return False
     if not is_blas:
         return dims.n >= ROW or small == 0
     if per_matrix >= TINY or small == 0:
