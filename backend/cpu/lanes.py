@@ -45,35 +45,33 @@ def bind_lanes(plan: ProductFusionPlan) -> Kernel | None:
     tables = _Tables(plan)
     kept: list[tuple[Any, Any]] = [(None, None)]
     real = real_of(plan.result.dtype)
-    parts = tables.parts
+    pieces, elements = -(-tables.lanes // tables.block.width), tables.block.elements
 
     def run(*arrays: Any, out: Any = None) -> Any:
         is_direct = out is not None and element_strides(out) is not None
         target = out if is_direct else empty_as(plan.result)
-        operands = [_readable(arrays[v]) for v in tables.moving]
-        key = (*(x.strides for x in operands), target.strides)
-        seen, moving = kept[0]  # read once: another thread may put its own there at any time
+        moving = [*(_readable(arrays[value]) for value in tables.moving), target]
+        key = tuple(x.strides for x in moving)
+        seen, moves = kept[0]  # read once: another thread may put its own there at any time
         if seen != key:
-            moving = tables.moves([*(x.strides for x in operands), target.strides], real.itemsize)
-            kept[0] = (key, moving)
-        outer, places = moving
-        addresses = np.array([x.ctypes.data for x in (*operands, target)])
+            moves = tables.moves(key, real.itemsize)
+            kept[0] = (key, moves)
+        outer, moved, places = moves
+        addresses = np.array([x.__array_interface__["data"][0] for x in moving], np.int64)
         constants = tables.constants(arrays, real)
 
         def piece(start: int, stop: int) -> None:
-            scratch = empty((tables.elements * tables.width,), real)
             contract_lanes(
-                start, stop, addresses, outer, tables.numbers, tables.moved, tables.steps, places,
-                constants, scratch,
+                start, stop, addresses, outer, tables.numbers, moved, tables.steps, places,
+                constants, _aligned(elements, real),
             )  # fmt: skip
 
-        parallel_for(piece, -(-tables.lanes // tables.width))
+        parallel_for(piece, pieces)
         if out is None or is_direct:
             return target
         np.copyto(out, target)
         return out
 
-    assert parts in (1, 2)
     return run
 
 
@@ -89,19 +87,51 @@ def suits(plan: ProductFusionPlan) -> bool:
     dtypes = {x.dtype for x in (*plan.inputs, plan.result)}
     if len(dtypes) != 1 or plan.result.dtype.char not in DTYPES:
         return False
-    if 0 in plan.sizes.values():
-        return False
-    return _strips(plan) > 0
+    return 0 not in plan.sizes.values() and _Block(plan).width > 0
 
 
-def _strips(plan: ProductFusionPlan) -> int:
-    """How many strips of lanes have scratch."""
-    made = sum(
-        n for value, n in enumerate(plan.elements()) if not plan.is_constant(value)
-    )
-    count = STRIP if plan.result.dtype.kind != "c" else PAIRS
-    per_lane_line = made * (2 if plan.result.dtype.kind == "c" else 1) * LINE
-    return min(WIDEST, CACHE // (per_lane_line * count))
+class _Block:
+    """How many lanes a block has, and where its values are: numbers of rows of the scratch [row, pitch].
+
+    Two values share rows where one dies before the other is made. The pitch is a cache line longer than the
+    lanes: rows at a power of two would share a few sets of the cache.
+    """
+
+    def __init__(self, plan: ProductFusionPlan) -> None:
+        self.parts = 2 if plan.result.dtype.kind == "c" else 1
+        self.side = LINE // real_of(plan.result.dtype).itemsize
+        self.strip = self.side * (STRIP if self.parts == 1 else PAIRS)
+        self.rows, self.spare = _rows(plan, self.parts)
+        strips = min(WIDEST, (CACHE // LINE // (self.spare + 1) - 1) * self.side // self.strip)
+        self.width = strips * self.strip
+        self.pitch = self.width + self.side
+
+    @property
+    def elements(self) -> int:
+        """Of the scratch."""
+        return (self.spare + 1) * self.pitch
+
+
+def _rows(plan: ProductFusionPlan, parts: int) -> tuple[list[int], int]:
+    """The first row of every value, and the first row that none has."""
+    count = len(plan.inputs)
+    ends = {v: number for number, step in enumerate(plan.steps) for v in step.operands}
+    rows: list[int] = []
+    taken: list[tuple[int, int, int]] = []  # rows from, to, and the step that reads them last
+    top = 0
+    for value, n in enumerate(plan.elements()):
+        made, n = value - count, n * parts
+        if value < count and plan.is_constant(value):
+            rows.append(0)
+            continue
+        at = 0
+        for start, stop, end in sorted(taken):
+            if end >= made and start < at + n:
+                at = max(at, stop)
+        rows.append(at)
+        taken.append((at, at + n, ends.get(value, len(plan.steps))))
+        top = max(top, at + n)
+    return rows, top
 
 
 GATHER = 8e-10  # seconds for an element that goes into a block or out of it, on one thread
@@ -166,71 +196,46 @@ class _Tables:
     def __init__(self, plan: ProductFusionPlan) -> None:
         self.plan = plan
         self.sizes = sizes = plan.sizes
-        self.inner = [
-            tuple(x for x in labels if x not in plan.lanes) for labels in plan.labels()
-        ]
-        self.parts = parts = 2 if plan.result.dtype.kind == "c" else 1
-        self.width = width = self._width()
+        self.inner = [tuple(x for x in labels if x not in plan.lanes) for labels in plan.labels()]
+        self.block = block = _Block(plan)
         self.lanes = math.prod(sizes[x] for x in plan.lanes)
-        count = len(plan.inputs)
-        shared = [plan.is_constant(value) for value in range(count)]
-        self.moving = [value for value in range(count) if not shared[value]]
-        self.shared = [value for value in range(count) if shared[value]]
+        parts, pitch, count = block.parts, block.pitch, len(plan.inputs)
+        values = range(count + len(plan.steps))
+        self.shared = [value for value in range(count) if plan.is_constant(value)]
+        self.moving = [value for value in range(count) if value not in self.shared]
         elements = plan.elements()
-        base: list[int] = []  # of every value, in scratch or among the constants
-        self.elements = n_constants = 0
-        for value, n in enumerate(elements):
-            if value < count and shared[value]:
-                base.append(n_constants * parts)
-                n_constants += n
-            else:
-                base.append(self.elements * width)
-                self.elements += n * parts
-        places: list[Any] = []
-        at = 0
-
-        def put(table: Any) -> int:
-            nonlocal at
-            places.append(np.asarray(table, np.int64))
-            at += len(places[-1])
-            return at - len(places[-1])
-
+        constants = 0
+        base = [row * pitch for row in block.rows]  # in scratch; of constants, among themselves
+        for value in self.shared:
+            base[value] = constants
+            constants += elements[value] * parts
+        unit = [parts if value in self.shared else parts * pitch for value in values]
+        self.fixed = _Places()
         rows = []
         for number, step in enumerate(plan.steps):
             operands, conj = list(step.operands), list(step.conj)
-            if operands[1] < count and shared[operands[1]]:  # the left one is what lanes share
+            if operands[1] in self.shared:  # the left one is what lanes share
                 operands.reverse()
                 conj.reverse()
             kept = self.inner[count + number]
-            summed = [x for value in operands for x in self.inner[value] if x not in kept]
+            summed = (x for value in operands for x in self.inner[value] if x not in kept)
             terms = tuple(dict.fromkeys(summed))
             row = [
                 math.prod(sizes[x] for x in kept),
                 math.prod(sizes[x] for x in terms),
                 base[count + number],
-                int(operands[0] < count and shared[operands[0]]),
+                int(operands[0] in self.shared),
                 *(base[value] for value in operands),
             ]
             for group in (kept, terms):
                 for value in operands:
-                    unit = parts if value < count and shared[value] else parts * width
-                    row.append(put(unit * self._offsets(self.inner[value], group)))
+                    offsets = self._offsets(self.inner[value], group)
+                    row.append(self.fixed.put(unit[value] * offsets))
             rows.append([*row, conj[0] + 2 * conj[1]])
         self.steps = np.array(rows, np.int64)
-        self.fixed = places
-        self.places_from = at
-        moved = []
-        for value in (*self.moving, len(elements) - 1):
-            moved.append((base[value], elements[value] * parts, at))
-            at += elements[value] * parts
-        self.moved = np.array(moved, np.int64)
-        strip = LINE // real_of(plan.result.dtype).itemsize * (STRIP if parts == 1 else PAIRS)
-        self.numbers = np.array((width, self.lanes, strip, parts), np.int64)
-
-    def _width(self) -> int:
-        real = real_of(self.plan.result.dtype).itemsize
-        strip = LINE // real * (STRIP if self.parts == 1 else PAIRS)
-        return strip * _strips(self.plan)
+        self.numbers = np.array(
+            (block.width, pitch, self.lanes, block.strip, block.side, parts), np.int64
+        )
 
     def _offsets(self, own: Labels, over: Labels) -> Any:
         """Where the elements of a value are as labels run over all their indices, row-major: 0 for labels
@@ -241,24 +246,27 @@ class _Tables:
             step *= self.sizes[label]
         return _table([(self.sizes[x], stride.get(x, 0)) for x in over])
 
-    def moves(self, strides: Sequence[tuple[int, ...]], itemsize: int) -> tuple[Any, Any]:
-        """Axes of lanes, and the offsets of all elements, for arrays of these strides in bytes."""
-        plan, parts = self.plan, self.parts
+    def moves(self, strides: Sequence[tuple[int, ...]], itemsize: int) -> tuple[Any, Any, Any]:
+        """Axes of lanes, what is moved, and all offsets, for arrays of these strides in bytes."""
+        plan, block = self.plan, self.block
+        last = len(block.rows) - 1
         terms = [*(plan.terms[value] for value in self.moving), plan.output]
         stride = [
             {x: n // itemsize for x, n in zip(term, of, strict=True)}
             for term, of in zip(terms, strides, strict=True)
         ]
-        lanes = merge_axes(
-            [(self.sizes[x], *(of.get(x, 0) for of in stride)) for x in plan.lanes]
-        )
+        lanes = merge_axes([(self.sizes[x], *(of.get(x, 0) for of in stride)) for x in plan.lanes])
         lanes = lanes or [(1, *(0 for _ in stride))]
-        places = list(self.fixed)
-        inner = [*(self.inner[value] for value in self.moving), self.inner[-1]]
-        for labels, of in zip(inner, stride, strict=True):
-            table = _table([(self.sizes[x], of[x]) for x in labels])
-            places.append((table[:, None] + np.arange(parts)).ravel())
-        return axis_table(lanes, len(stride)), np.concatenate(places)
+        places = _Places(self.fixed)
+        moved = []
+        for value, of in zip((*self.moving, last), stride, strict=True):
+            table = _table([(self.sizes[x], of[x]) for x in self.inner[value]])
+            offsets = (table[:, None] + np.arange(block.parts)).ravel()
+            rows = (block.rows[value] + np.arange(len(offsets))) * block.pitch
+            squares = _squares(offsets, rows, block.side, block.spare * block.pitch)
+            at = places.put(offsets), places.put(squares.ravel())
+            moved.append((rows[0], len(offsets), at[0], len(squares), at[1]))
+        return axis_table(lanes, len(stride)), np.array(moved, np.int64), places.all()
 
     def constants(self, arrays: Sequence[Any], real: np.dtype[Any]) -> Any:
         """Elements of the operands without lanes, one after another."""
@@ -266,6 +274,23 @@ class _Tables:
             return np.empty(1, real)
         flat = [np.ascontiguousarray(arrays[value]).reshape(-1).view(real) for value in self.shared]
         return flat[0] if len(flat) == 1 else np.concatenate(flat)
+
+
+class _Places:
+    """Tables of offsets, one after another."""
+
+    def __init__(self, begun: _Places | None = None) -> None:
+        self._tables: list[Any] = [] if begun is None else [*begun._tables]
+        self._count = 0 if begun is None else begun._count
+
+    def put(self, table: Any) -> int:
+        """Add a table; returns where it begins."""
+        self._tables.append(table)
+        self._count += len(table)
+        return self._count - len(table)
+
+    def all(self) -> Any:
+        return np.concatenate(self._tables)
 
 
 def _table(axes: Sequence[tuple[int, int]]) -> Any:
@@ -276,9 +301,34 @@ def _table(axes: Sequence[tuple[int, int]]) -> Any:
     return table
 
 
+def _squares(offsets: Any, rows: Any, side: int, spare: int) -> Any:
+    """Elements one after another in memory, `side` at once: [offset of the first, how many, their rows].
+
+    The last square of a long run overlaps the one before it; a short run is a part of one, whose other
+    elements are in the spare row.
+    """
+    order = np.argsort(offsets, kind="stable")
+    offsets, rows = offsets[order], rows[order]
+    squares: list[list[int]] = []
+    begin = 0
+    for end in (*(np.flatnonzero(np.diff(offsets) != 1) + 1).tolist(), len(offsets)):
+        used = min(side, end - begin)
+        for first in (*range(begin, end - side, side), max(begin, end - side)):
+            within = rows[first : first + used]
+            squares.append([offsets[first], used, *within, *[spare] * (side - used)])
+        begin = end
+    return np.array(squares, np.int64)
+
+
+def _aligned(elements: int, dtype: np.dtype[Any]) -> Any:
+    """An array that begins on a cache line."""
+    line = LINE // dtype.itemsize
+    memory = empty((elements + line,), dtype)
+    start = -memory.__array_interface__["data"][0] % LINE // dtype.itemsize
+    return memory[start : start + elements]
+
+
 def _readable(x: Any) -> Any:
     """x itself when it is aligned and its strides are whole elements, else a copy."""
     return x if element_strides(x) is not None else x.copy()
 
-
-__all__ = ["ArraySpec", "bind_lanes", "lanes_bytes", "pays", "seconds", "suits"]
