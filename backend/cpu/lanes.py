@@ -32,7 +32,8 @@ from .threads import parallel_for
 
 DTYPES = frozenset("fdFD")
 CACHE = 256 << 10  # bytes of the scratch of a block
-WIDEST = 2  # strips of a block, where its scratch allows
+WIDEST = 4  # strips of a block, where its scratch allows
+FEWEST = 8  # blocks, where there are lanes enough
 
 
 def bind_lanes(plan: ProductFusionPlan) -> Kernel | None:
@@ -102,7 +103,9 @@ class _Block:
         self.side = LINE // real_of(plan.result.dtype).itemsize
         self.strip = self.side * (STRIP if self.parts == 1 else PAIRS)
         self.rows, self.spare = _rows(plan, self.parts)
-        strips = min(WIDEST, (CACHE // LINE // (self.spare + 1) - 1) * self.side // self.strip)
+        lanes = math.prod(plan.sizes[x] for x in plan.lanes)
+        room = (CACHE // LINE // (self.spare + 1) - 1) * self.side // self.strip
+        strips = min(WIDEST, room, max(1, lanes // (FEWEST * self.strip)))
         self.width = strips * self.strip
         self.pitch = self.width + self.side
 

@@ -12,6 +12,7 @@ from ..jit import kernel
 dot_complex_lanes: Any = None
 dot_lanes: Any = None
 gather_line: Any = None
+gather_pairs: Any = None
 gather_part: Any = None
 gather_square: Any = None
 peek: Any = None
@@ -19,6 +20,7 @@ poke: Any = None
 scale_complex_lanes: Any = None
 scale_lanes: Any = None
 scatter_line: Any = None
+scatter_pairs: Any = None
 scatter_part: Any = None
 scatter_square: Any = None
 
@@ -85,13 +87,16 @@ def contract_lanes(
                 offset[v * width + k] = offset[v * width]
         for v in range(arrays - 1):
             address, of = addresses[v], v * width
-            if is_run and outer[1 + v, axes - 1] == 1:
+            if is_run and outer[1 + v, axes - 1] == parts:
                 to, at = moved[v, 0], moved[v, 2]
-                for e in range(moved[v, 1]):
+                for e in range(0, moved[v, 1], parts):
                     base = places[at + e] + offset[of]
                     for k in range(0, width, side):
-                        gather_line(scratch, to + k, address, base + k)
-                    to += pitch
+                        if parts == 1:
+                            gather_line(scratch, to + k, address, base + k)
+                        else:
+                            gather_pairs(scratch, to + k, pitch, address, base + 2 * k)
+                    to += parts * pitch
                 continue
             for k in range(0, width, side):
                 at = moved[v, 4]
@@ -113,49 +118,45 @@ def contract_lanes(
             is_constant, x, y = steps[s, 3] == 1, steps[s, 4], steps[s, 5]
             of_x, of_y, terms_x, terms_y = steps[s, 6], steps[s, 7], steps[s, 8], steps[s, 9]
             conj = steps[s, 10]
-            if parts == 1:
-                for e in range(count_of):
-                    at_x, at_y = x + places[of_x + e], y + places[of_y + e]
-                    if is_constant:
-                        for k in range(0, width, strip):
-                            scale_lanes(
-                                scratch, constants, scratch, places, depth,
-                                terms_x, terms_y, to + k, at_x, at_y + k,
-                            )  # fmt: skip
-                    else:
-                        for k in range(0, width, strip):
-                            dot_lanes(
-                                scratch, scratch, scratch, places, depth,
-                                terms_x, terms_y, to + k, at_x + k, at_y + k,
-                            )  # fmt: skip
-                    to += pitch
-                continue
             sign_x = scratch.dtype.type(-1 if conj & 1 else 1)
             sign_y = scratch.dtype.type(-1 if conj & 2 else 1)
-            for e in range(count_of):
-                at_x, at_y = x + places[of_x + e], y + places[of_y + e]
-                if is_constant:
-                    for k in range(0, width, strip):
+            for k in range(0, width, strip):
+                sums = to + k
+                for e in range(count_of):
+                    at_x, at_y = x + places[of_x + e], y + places[of_y + e] + k
+                    if parts == 1 and is_constant:
+                        scale_lanes(
+                            scratch, constants, scratch, places, depth,
+                            terms_x, terms_y, sums, at_x, at_y,
+                        )  # fmt: skip
+                    elif parts == 1:
+                        dot_lanes(
+                            scratch, scratch, scratch, places, depth,
+                            terms_x, terms_y, sums, at_x + k, at_y,
+                        )  # fmt: skip
+                    elif is_constant:
                         scale_complex_lanes(
                             scratch, constants, scratch, places, depth,
-                            terms_x, terms_y, to + k, at_x, at_y + k, pitch, sign_x, sign_y,
+                            terms_x, terms_y, sums, at_x, at_y, pitch, sign_x, sign_y,
                         )  # fmt: skip
-                else:
-                    for k in range(0, width, strip):
+                    else:
                         dot_complex_lanes(
                             scratch, scratch, scratch, places, depth,
-                            terms_x, terms_y, to + k, at_x + k, at_y + k, pitch, sign_x, sign_y,
+                            terms_x, terms_y, sums, at_x + k, at_y, pitch, sign_x, sign_y,
                         )  # fmt: skip
-                to += 2 * pitch
+                    sums += parts * pitch
         v = arrays - 1
         address, of = addresses[v], v * width
-        if is_run and outer[1 + v, axes - 1] == 1:
+        if is_run and outer[1 + v, axes - 1] == parts:
             to, at = moved[v, 0], moved[v, 2]
-            for e in range(moved[v, 1]):
+            for e in range(0, moved[v, 1], parts):
                 base = places[at + e] + offset[of]
                 for k in range(0, width, side):
-                    scatter_line(scratch, to + k, address, base + k)
-                to += pitch
+                    if parts == 1:
+                        scatter_line(scratch, to + k, address, base + k)
+                    else:
+                        scatter_pairs(scratch, to + k, pitch, address, base + 2 * k)
+                to += parts * pitch
             continue
         for k in range(0, width, side):
             at = moved[v, 4]

@@ -42,6 +42,17 @@ def scatter_line(line: int) -> Any:
     return _line(line, reads=False)
 
 
+def gather_pairs(line: int) -> Any:
+    """gather_pairs(scratch, k, pitch, address, start): a cache line of real parts, from there, to scratch[k], of
+    the imaginary parts that follow them to scratch[k + pitch]."""
+    return _pairs(line, reads=True)
+
+
+def scatter_pairs(line: int) -> Any:
+    """The reverse."""
+    return _pairs(line, reads=False)
+
+
 def _square(line: int, emit: Any, is_part: bool) -> Any:
     from numba import types
     from numba.extending import intrinsic
@@ -134,16 +145,52 @@ def _line(line: int, reads: bool) -> Any:
             outside = builder.inttoptr(args[2], inside.type)
             size = scratch.dtype.bitwidth // 8
             n = line // size
-            of, at, to, there = (
-                (outside, args[3], inside, args[1]) if reads else (inside, args[1], outside, args[3])
-            )
-            _store(builder, _load(builder, of, at, size, n), to, there, size, n, False)
+            if reads:
+                vector = _load(builder, outside, args[3], size, n)
+                _store(builder, vector, inside, args[1], size, n, False)
+            else:
+                vector = _load(builder, inside, args[1], size, n)
+                _store(builder, vector, outside, args[3], size, n, False)
             return context.get_dummy_value()
 
         i = types.int64
         return types.void(scratch, i, i, i), code
 
     return move_line
+
+
+def _pairs(line: int, reads: bool) -> Any:
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def move_pairs(typing: Any, scratch: Any, k: Any, pitch: Any, address: Any, start: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            from .vectors import _data, _load, _store
+
+            inside = _data(context, builder, signature.args[0], args[0])
+            outside = builder.inttoptr(args[3], inside.type)
+            size = scratch.dtype.bitwidth // 8
+            n = line // size
+            rows = args[1], builder.add(args[1], args[2])
+            halves = args[4], builder.add(args[4], _index(n))
+            of, starts = (outside, halves) if reads else (inside, rows)
+            to, ends = (inside, rows) if reads else (outside, halves)
+            x, y = (_load(builder, of, start, size, n) for start in starts)
+            for half, end in enumerate(ends):
+                if reads:  # real parts, then imaginary ones
+                    order = range(half, 2 * n, 2)
+                else:
+                    order = (j // 2 + n * (j % 2) for j in range(half * n, half * n + n))
+                mask = ir.Constant(ir.VectorType(ir.IntType(32), n), [*order])
+                _store(builder, builder.shuffle_vector(x, y, mask), to, end, size, n, False)
+            return context.get_dummy_value()
+
+        i = types.int64
+        return types.void(scratch, i, i, i, i), code
+
+    return move_pairs
 
 
 # ---- vectors of which a part is read or written -----------------------------------------------
