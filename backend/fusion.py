@@ -1,7 +1,7 @@
 """Chains of ops as one value each: what a backend may run as one kernel.
 
-Of elementwise ops: value number k < len(inputs) is input k, read as a broadcast view of `shape`; step s makes value
-len(inputs) + s. Outputs name values. With `reduce`, each output is reduced over `axes` after the
+Of elementwise ops: value number k < len(inputs) is input k, read as a broadcast view of `shape`; step s
+makes value len(inputs) + s. Outputs name values. With `reduce`, each output is reduced over `axes` after the
 steps, as the catalogue's reduction of that name does. Of products: the same small ones for every index of
 some labels.
 """
@@ -101,7 +101,8 @@ def reduction_attrs(op: str, axes: Axes) -> Attrs:
 class ProductStep:
     """One product of two values: all labels that it does not keep are summed over.
 
-    `labels` are the axes of the value that it makes, in any order; `conj` says which operands are conjugated.
+    `labels` are the axes of the value that it makes, as they lie in memory where the product runs by itself;
+    `conj` says which operands are conjugated.
     """
 
     operands: tuple[int, int]

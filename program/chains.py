@@ -17,10 +17,12 @@ from ..backend.fusion import Labels, ProductFusionPlan, ProductStep
 from ..backend.rules import NO_CONJ, dot_dims
 from .ir import Instruction, Program
 
-MOST_ELEMENTS = 1024  # of all values of a lane together: more is work enough for products of their own
+MOST_ELEMENTS = (
+    1024  # of all values of a lane together: more is work enough for products of their own
+)
 MOST_MULTIPLICATIONS = 4096  # of one step of a lane
 LEAST_LANES = 64
-MOST_MEMBERS = 64
+MOST_MEMBERS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ class ProductGroup:
     plan: ProductFusionPlan
 
 
-def product_groups(program: Program, least: float = 0) -> tuple[ProductGroup, ...]:
+def product_groups(
+    program: Program, least: float = 0, least_lanes: int = LEAST_LANES
+) -> tuple[ProductGroup, ...]:
     """Groups with `least` multiplications or more, in order of execution; no instruction is in two of them.
 
     >>> from einloom.program.builder import Builder
@@ -52,7 +56,11 @@ def product_groups(program: Program, least: float = 0) -> tuple[ProductGroup, ..
     >>> group.members, group.inputs, group.plan.lanes, group.plan.multiplications()
     ((0, 1), (0, 1, 0), (0,), (9, 3))
     """
-    products = [at for at, ins in enumerate(program.instructions) if _is_product(program, ins)]
+    products = [
+        at
+        for at, ins in enumerate(program.instructions)
+        if _is_product(program, ins) and _may_fit(program, ins, least_lanes)
+    ]
     if not products:
         return ()
     maker = {slot: at for at, ins in enumerate(program.instructions) for slot in ins.outputs}
@@ -63,7 +71,7 @@ def product_groups(program: Program, least: float = 0) -> tuple[ProductGroup, ..
     for at in reversed(products):
         if at in taken:
             continue
-        tree = _Tree(program, at)
+        tree = _Tree(program, at, least_lanes)
         if not tree.fits():
             continue
         tree.grow(maker, readers)
@@ -75,9 +83,21 @@ def product_groups(program: Program, least: float = 0) -> tuple[ProductGroup, ..
 
 
 def _is_product(program: Program, ins: Instruction) -> bool:
-    return ins.op == "dot_general" and not any(
-        program.slots[slot].bounds for slot in ins.inputs + ins.outputs
-    )
+    """A product of one dtype, with no sizes that are bounds."""
+    if ins.op != "dot_general":
+        return False
+    slots = [program.slots[slot] for slot in ins.inputs + ins.outputs]
+    return not any(x.bounds for x in slots) and len({x.dtype for x in slots}) == 1
+
+
+def _may_fit(program: Program, ins: Instruction, least_lanes: int) -> bool:
+    """Whether a group may end here, told quickly: each operand is small in all, or for each index of the
+    batch."""
+    lhs, rhs = program.specs(ins.inputs)
+    lanes = math.prod(lhs.shape[axis] for axis in ins.attrs["batch"][0])
+    if min(lhs.size, rhs.size) <= MOST_ELEMENTS:
+        return True
+    return lanes >= least_lanes and lhs.size + rhs.size <= MOST_ELEMENTS * lanes
 
 
 def _multiplications(plan: ProductFusionPlan) -> int:
@@ -89,12 +109,14 @@ class _Tree:
     """A group that takes in one product after another, from the last one on. Nodes are arrays: a slot, and a
     label for each of its axes."""
 
-    def __init__(self, program: Program, last: int) -> None:
-        self.program = program
+    def __init__(self, program: Program, last: int, least_lanes: int) -> None:
+        self.program, self.least_lanes = program, least_lanes
         self.sizes: list[int] = []  # of labels
         self.slots: list[int] = []  # of nodes
         self.labels: list[Labels] = []
-        self.made: dict[int, tuple[int, int, int]] = {}  # the product that makes a node, and its operands
+        self.made: dict[
+            int, tuple[int, int, int]
+        ] = {}  # the product that makes a node, and its operands
         self.members: set[int] = set()
         (output,) = program.instructions[last].outputs
         self._node(output, tuple(map(self._label, program.slots[output].shape)))
@@ -135,7 +157,7 @@ class _Tree:
     def fits(self) -> bool:
         """Whether there are lanes enough, and what is done in one of them is little."""
         lanes = self.lanes()
-        if self._size(lanes) < LEAST_LANES:
+        if not lanes or self._size(lanes) < self.least_lanes:
             return False
         for _, left, right in self.made.values():
             if self._size({*self.labels[left], *self.labels[right]} - lanes) > MOST_MULTIPLICATIONS:
@@ -149,39 +171,46 @@ class _Tree:
         by_size = sorted(self.operands(), key=lambda node: -self._size(set(self.labels[node])))
         for node in by_size:
             common = kept & set(self.labels[node])
-            if self._size(common) >= LEAST_LANES:
+            if common and self._size(common) >= self.least_lanes:
                 kept = common
         return kept
 
     def group(self) -> ProductGroup:
         """Labels are numbered as they come up; values are in order of execution."""
-        slot = self.program.slots[self.slots[0]]
         made = sorted(self.made, key=self.made.__getitem__)
         operands = self.operands()
         number = {node: value for value, node in enumerate((*operands, *made))}
         lanes = self.lanes()
-        layout = slot.layout or range(len(self.labels[0]))
-        walked = [x for axis in layout if (x := self.labels[0][axis]) in lanes]
+        walked = [x for x in self._in_memory(0) if x in lanes]
         names: dict[int, int] = {}
         for labels in (walked, *self.labels):
             for label in labels:
                 names.setdefault(label, len(names))
-        renamed = [tuple(names[label] for label in labels) for labels in self.labels]
+
+        def renamed(labels: Labels) -> Labels:
+            return tuple(names[label] for label in labels)
+
         steps = []
         for node in made:
             at, left, right = self.made[node]
             conj = self.program.instructions[at].attrs.get("conj", NO_CONJ)
-            steps.append(ProductStep((number[left], number[right]), renamed[node], conj))
+            pair = number[left], number[right]
+            steps.append(ProductStep(pair, renamed(self._in_memory(node)), conj))
         slots = tuple(self.slots[node] for node in operands)
         plan = ProductFusionPlan(
             self.program.placed(slots),
-            tuple(renamed[node] for node in operands),
+            tuple(renamed(self.labels[node]) for node in operands),
             tuple(steps),
-            renamed[0],
-            tuple(names[label] for label in walked),
-            slot.placed,
+            renamed(self.labels[0]),
+            renamed(tuple(walked)),
+            self.program.slots[self.slots[0]].placed,
         )
         return ProductGroup(tuple(sorted(self.members)), slots, self.slots[0], plan)
+
+    def _in_memory(self, node: int) -> Labels:
+        """Labels of a node's axes, the slowest first."""
+        labels, layout = self.labels[node], self.program.slots[self.slots[node]].layout
+        return labels if layout is None else tuple(labels[axis] for axis in layout)
 
     def _label(self, size: int) -> int:
         self.sizes.append(size)

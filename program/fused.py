@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from .._base.options import get_options
-from ..backend.fusion import ElementwiseFusionPlan, FusionPlan
+from ..backend.fusion import ElementwiseFusionPlan, FusionPlan, ProductFusionPlan
 from ..backend.protocol import Backend, Kernel
 from .chains import ProductGroup, product_groups
 from .ir import Instruction, Program
@@ -32,8 +32,9 @@ class Fused(Instruction):
         return isinstance(self.plan, ElementwiseFusionPlan) and self.plan.reduce is None
 
 
-def fuse(program: Program, backend: Backend) -> Program:
-    """`program` with every group that is worth it, and that `backend` takes, as one instruction.
+def fuse(program: Program, backend: Backend, *, products: bool = True) -> Program:
+    """`program` with every group that is worth it, and that `backend` takes, as one instruction; groups of
+    products only if `products`.
 
     >>> from einloom._base.options import options
     >>> from einloom.backend.cpu import cpu
@@ -52,7 +53,9 @@ def fuse(program: Program, backend: Backend) -> Program:
     fused: dict[int, Fused] = {}
     gone: set[int] = set()
     least = max(1, get_options().small)
-    groups = (*product_groups(program, least), *fusion_groups(program, least))
+    groups: list[ProductGroup | FusionGroup] = [*fusion_groups(program, least)]
+    if products:
+        groups += _chains(program, least)
     foreign = _foreign(program) if groups else set()
     for group in groups:
         kernel = backend.fuse(group.plan) if _is_worth_it(program, group) else None
@@ -78,6 +81,22 @@ def fuse(program: Program, backend: Backend) -> Program:
         if at in fused or at not in gone
     )
     return replace(program, instructions=tuple(instructions))
+
+
+def _chains(program: Program, least: float) -> tuple[ProductGroup, ...]:
+    """Groups of products; none where another engine is asked for, all that there are where theirs is."""
+    asked = get_options().engine
+    if asked is None:
+        return product_groups(program, least)
+    return product_groups(program, 0, 1) if asked == "lanes" else ()
+
+
+def has_chains(program: Program) -> bool:
+    """Whether some instruction is a fused group of products."""
+    return any(
+        isinstance(ins, Fused) and isinstance(ins.plan, ProductFusionPlan)
+        for ins in program.instructions
+    )
 
 
 def _is_worth_it(program: Program, group: FusionGroup | ProductGroup) -> bool:

@@ -1,9 +1,9 @@
 """Chains of small products, many lanes at once: what a `ProductFusionPlan` says, run as one parallel pass.
 
-A block is as many lanes as make up a few strips (see kernels/across.py). Its elements are gathered into scratch
-that stays in cache, [element, lane], every step is done there with vectors along the lanes, and the elements of
-the result are written where they belong: each operand is read once, the result is written once, and nothing
-between them is ever in memory. Operands without lanes are numbers that all lanes share.
+A block is as many lanes as make up a few strips (see kernels/across.py). Its elements are gathered into
+scratch that stays in cache, [element, lane], every step is done there with vectors along the lanes, and the
+elements of the result are written where they belong: each operand is read once, the result is written once,
+and nothing between them is ever in memory. Operands without lanes are numbers that all lanes share.
 
 The kernel is compiled once for a dtype; sizes, strides and steps reach it as tables.
 """
@@ -11,18 +11,18 @@ The kernel is compiled once for a dtype; sizes, strides and steps reach it as ta
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..._base.options import get_options, num_threads
-from ..cost_model import MODELS, RATES
+from ..._base.options import get_options
+from ..cost_model import RATES
 from ..dtypes import real_of
 from ..fusion import Labels, ProductFusionPlan
-from ..matrices import Contraction, plan_products
+from ..matrices import Contraction, Products, plan_products
+from ..prediction import START, predict_lanes
 from ..protocol import Kernel
-from ..spec import ArraySpec
 from .buffers import empty, empty_as
 from .kernels.across import PAIRS, STRIP
 from .kernels.lanes import contract_lanes
@@ -31,17 +31,17 @@ from .strided import axis_table, element_strides, merge_axes
 from .threads import parallel_for
 
 DTYPES = frozenset("fdFD")
+NUMBER = 48  # bytes of a number of Python's in a list, and of those that NumPy makes of it
 CACHE = 256 << 10  # bytes of the scratch of a block
 WIDEST = 4  # strips of a block, where its scratch allows
 FEWEST = 8  # blocks, where there are lanes enough
 
 
 def bind_lanes(plan: ProductFusionPlan) -> Kernel | None:
-    """A kernel for `plan`; None where the steps one by one are faster, or it does not fit."""
-    if not suits(plan):
-        return None
+    """A kernel for `plan`; None where the steps one by one should be faster, or where it does not fit. The
+    option `engine` forces either."""
     asked = get_options().engine
-    if asked != "lanes" and (asked is not None or not pays(plan)):
+    if not suits(plan) or asked not in (None, "lanes") or not (asked or pays(plan)):
         return None
     tables = _Tables(plan)
     kept: list[tuple[Any, Any]] = [(None, None)]
@@ -77,10 +77,14 @@ def bind_lanes(plan: ProductFusionPlan) -> Kernel | None:
 
 
 def lanes_bytes(plan: ProductFusionPlan, threads: int) -> int:
-    """Upper bound of the scratch of all threads, and of copies of operands without lanes or of odd strides."""
+    """Upper bound of what the kernel allocates: the scratch of all threads, copies of operands without lanes,
+    and tables, which are made of Python's numbers."""
+    block = _Block(plan)
+    scratch = (block.elements + block.side) * real_of(plan.result.dtype).itemsize
     shared = sum(2 * x.nbytes for k, x in enumerate(plan.inputs) if plan.is_constant(k))
-    tables = 8 * 16 * (sum(plan.elements()) + sum(plan.multiplications())) + 8 * 64 * len(plan.inputs)
-    return threads * CACHE + shared + tables
+    elements = block.parts * sum(plan.elements()) + 2 * sum(plan.multiplications())
+    tables = NUMBER * (block.side + 2) * elements + NUMBER * 64 * len(plan.inputs)
+    return threads * scratch + shared + tables
 
 
 def suits(plan: ProductFusionPlan) -> bool:
@@ -137,41 +141,31 @@ def _rows(plan: ProductFusionPlan, parts: int) -> tuple[list[int], int]:
     return rows, top
 
 
-GATHER = 8e-10  # seconds for an element that goes into a block or out of it, on one thread
-RATE = 0.35  # of the rate of products: what the steps reach
+# of the time that the cost model gives a product, which is made for large ones: what such small ones take
+GEMM = 0.35  # one product of matrices as they lie
+PACKED = 0.8  # after copies, or slice by slice
+BATCHED = 0.5
+NEST = 0.8  # a loop nest
+INNER = 0.2  # one that makes a number for each index of a batch
+ALONE = (
+    1.3  # how much longer a single step must take by itself: figures of a few tenths are no proof
+)
 
 
 def pays(plan: ProductFusionPlan) -> bool:
-    """Whether the cost model takes this to be faster than the steps one by one."""
-    return seconds(plan) < _one_by_one(plan)
+    """Whether this should take less time than the steps one by one; much less, if there is one step: it saves
+    no intermediate."""
+    margin = ALONE if len(plan.steps) == 1 else 1.0
+    return margin * predict_lanes(plan).seconds < sum(_one_by_one(plan))
 
 
-def seconds(plan: ProductFusionPlan) -> float:
-    """By the cost model."""
-    model = MODELS.current
-    sizes = plan.sizes
-    lanes = math.prod(sizes[x] for x in plan.lanes)
-    elements = plan.elements()
-    parts = 2 if plan.result.dtype.kind == "c" else 1
-    moved = sum(
-        n for k, n in enumerate(elements[: len(plan.inputs)]) if not plan.is_constant(k)
-    ) + elements[-1]
-    gathered = lanes * moved * parts * GATHER / num_threads()
-    macs = lanes * sum(plan.multiplications())
-    rate = model.products * RATES[plan.result.dtype.char] * RATE
-    nbytes = sum(x.nbytes for x in plan.inputs) + 2 * plan.result.nbytes
-    return max(gathered + macs / rate, nbytes / model.stream)
-
-
-def _one_by_one(plan: ProductFusionPlan) -> float:
-    """The steps as products of their own, by the same model; what lies between them in any order."""
-    labels, sizes = plan.labels(), plan.sizes
-    dtype = plan.result.dtype
-    total = 0.0
+def _one_by_one(plan: ProductFusionPlan) -> Iterator[float]:
+    """Seconds of each step as a product of its own."""
+    labels, sizes, dtype = plan.labels(), plan.sizes, plan.result.dtype
     for step in plan.steps:
         left, right = (labels[value] for value in step.operands)
         kept, of_left, of_right = set(step.labels), set(left), set(right)
-        contraction = Contraction(
+        product = Contraction(
             sizes,
             tuple(x for x in left if x in of_right and x in kept),
             tuple(x for x in left if x not in of_right),
@@ -180,16 +174,26 @@ def _one_by_one(plan: ProductFusionPlan) -> float:
             dtype.itemsize,
             RATES[dtype.char],
         )
-        orders = tuple(
-            _order(plan, value, labels[value]) if value < len(plan.inputs) else None
-            for value in step.operands
-        )
-        total += plan_products(contraction, (*orders, None)).seconds  # type: ignore[arg-type]
-    return total
+        lhs, rhs = (_order(plan, value) for value in step.operands)
+        found = plan_products(product, (lhs, rhs, step.labels))
+        yield START + found.seconds * _part(product, found)
 
 
-def _order(plan: ProductFusionPlan, value: int, labels: Labels) -> Labels:
-    layout = plan.inputs[value].layout
+def _part(product: Contraction, found: Products) -> float:
+    batch, m, n, k = product.amounts
+    if k == 1:
+        return 1.0
+    if batch == 1:
+        return GEMM if found.calls == 1 and not found.copied_bytes else PACKED
+    if m == n == 1:
+        return INNER
+    return NEST if found.calls == 0 else BATCHED
+
+
+def _order(plan: ProductFusionPlan, value: int) -> Labels:
+    """Labels of a value as they lie in memory."""
+    labels = plan.labels()[value]
+    layout = plan.inputs[value].layout if value < len(plan.inputs) else None
     return labels if layout is None else tuple(labels[axis] for axis in layout)
 
 
@@ -284,7 +288,7 @@ class _Places:
 
     def __init__(self, begun: _Places | None = None) -> None:
         self._tables: list[Any] = [] if begun is None else [*begun._tables]
-        self._count = 0 if begun is None else begun._count
+        self._count: int = 0 if begun is None else begun._count
 
     def put(self, table: Any) -> int:
         """Add a table; returns where it begins."""
@@ -334,4 +338,3 @@ def _aligned(elements: int, dtype: np.dtype[Any]) -> Any:
 def _readable(x: Any) -> Any:
     """x itself when it is aligned and its strides are whole elements, else a copy."""
     return x if element_strides(x) is not None else x.copy()
-

@@ -26,9 +26,8 @@ def scale_lanes(line: int) -> Any:
 
 
 def dot_complex_lanes(line: int) -> Any:
-    """dot_complex_lanes(sums, x, y, places, depth, of_x, of_y, to, at_x, at_y, pitch, sign_x, sign_y): the same
-    of complex numbers, whose imaginary parts lie `pitch` elements behind their real ones and are multiplied by
-    the sign."""
+    """dot_complex_lanes(sums, ..., at_y, pitch, sign_x, sign_y): the same of complex numbers, whose imaginary
+    parts lie `pitch` elements behind their real ones and are multiplied by the sign."""
     return _dot(line, is_scalar=False, is_complex=True)
 
 

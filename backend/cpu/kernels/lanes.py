@@ -105,13 +105,13 @@ def contract_lanes(
                     if used == side:
                         gather_square(scratch, places, at + 2, k, address, base, offset, of + k)
                     elif used > 1:
-                        gather_part(
-                            scratch, places, at + 2, k, address, base, offset, of + k, used
-                        )
+                        gather_part(scratch, places, at + 2, k, address, base, offset, of + k, used)
                     else:
                         to = places[at + 2] + k
                         for lane in range(side):
-                            scratch[to + lane] = peek(address, base + offset[of + k + lane], scratch)
+                            scratch[to + lane] = peek(
+                                address, base + offset[of + k + lane], scratch
+                            )
                     at += 2 + side
         for s in range(steps.shape[0]):
             count_of, depth, to = steps[s, 0], steps[s, 1], steps[s, 2]

@@ -1,7 +1,8 @@
 """Between lanes as they lie in memory and lanes as vectors: squares that are transposed in registers.
 
-Like those of vectors.py, the names are put into a kernel's globals before it is compiled. A square has as many
-lanes, and as many elements of each, as a cache line has elements. What is in memory is given by an address.
+Like those of vectors.py, the names are put into a kernel's globals before it is compiled. A square has as
+many lanes, and as many elements of each, as a cache line has elements. What is in memory is given by an
+address.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def scatter_line(line: int) -> Any:
 
 
 def gather_pairs(line: int) -> Any:
-    """gather_pairs(scratch, k, pitch, address, start): a cache line of real parts, from there, to scratch[k], of
-    the imaginary parts that follow them to scratch[k + pitch]."""
+    """gather_pairs(scratch, k, pitch, address, start): a cache line of real parts, from there, to scratch[k],
+    of the imaginary parts that follow each to scratch[k + pitch]."""
     return _pairs(line, reads=True)
 
 
@@ -180,10 +181,10 @@ def _pairs(line: int, reads: bool) -> Any:
             x, y = (_load(builder, of, start, size, n) for start in starts)
             for half, end in enumerate(ends):
                 if reads:  # real parts, then imaginary ones
-                    order = range(half, 2 * n, 2)
+                    order = [*range(half, 2 * n, 2)]
                 else:
-                    order = (j // 2 + n * (j % 2) for j in range(half * n, half * n + n))
-                mask = ir.Constant(ir.VectorType(ir.IntType(32), n), [*order])
+                    order = [j // 2 + n * (j % 2) for j in range(half * n, half * n + n)]
+                mask = ir.Constant(ir.VectorType(ir.IntType(32), n), order)
                 _store(builder, builder.shuffle_vector(x, y, mask), to, end, size, n, False)
             return context.get_dummy_value()
 
@@ -232,9 +233,7 @@ def _store_part(
     word = ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), (vector.type, pointer.type, word, used.type))
     name = f"llvm.masked.store.v{n}i{8 * size}.p0"
-    builder.call(
-        _declared(builder, kind, name), (vector, pointer, ir.Constant(word, size), used)
-    )
+    builder.call(_declared(builder, kind, name), (vector, pointer, ir.Constant(word, size), used))
 
 
 def _pointer(builder: Any, data: Any, start: Any, size: int, n: int) -> Any:
