@@ -66,8 +66,8 @@ def predict(
 
 
 def predict_lanes(plan: ProductFusionPlan) -> Prediction:
-    """For a chain of products as one kernel: lanes go from memory into vectors and back, and the steps between
-    overlap with neither."""
+    """For a chain of products as one kernel: lanes go from memory into vectors and back, and the steps, which
+    overlap with neither, are done between."""
     model, dtype = MODELS.current, plan.result.dtype
     sizes, elements = plan.sizes, plan.elements()
     lanes = math.prod(sizes[x] for x in plan.lanes)

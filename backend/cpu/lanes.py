@@ -280,7 +280,7 @@ class _Tables:
         if not self.shared:
             return np.empty(1, real)
         flat = [np.ascontiguousarray(arrays[value]).reshape(-1).view(real) for value in self.shared]
-        return flat[0] if len(flat) == 1 else np.concatenate(flat)
+        return np.concatenate(flat)  # a copy: numba would compile once more for what is read-only
 
 
 class _Places:
