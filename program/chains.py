@@ -91,13 +91,15 @@ def _is_product(program: Program, ins: Instruction) -> bool:
 
 
 def _may_fit(program: Program, ins: Instruction, least_lanes: int) -> bool:
-    """Whether a group may end here, told quickly: each operand is small in all, or for each index of the
-    batch."""
+    """Whether a group may end here, told quickly: both operands are small for each index of the batch, or one
+    is small in all and the other one has lanes enough."""
     lhs, rhs = program.specs(ins.inputs)
     lanes = math.prod(lhs.shape[axis] for axis in ins.attrs["batch"][0])
-    if min(lhs.size, rhs.size) <= MOST_ELEMENTS:
+    if lanes >= least_lanes and lhs.size + rhs.size <= MOST_ELEMENTS * lanes:
         return True
-    return lanes >= least_lanes and lhs.size + rhs.size <= MOST_ELEMENTS * lanes
+    few, many = sorted((lhs.size, rhs.size))
+    depth = math.prod(lhs.shape[axis] for axis in ins.attrs["contracting"][0])
+    return few <= MOST_ELEMENTS and many >= depth * least_lanes
 
 
 def _multiplications(plan: ProductFusionPlan) -> int:
@@ -114,6 +116,7 @@ class _Tree:
         self.sizes: list[int] = []  # of labels
         self.slots: list[int] = []  # of nodes
         self.labels: list[Labels] = []
+        self.elements: list[int] = []
         self.made: dict[
             int, tuple[int, int, int]
         ] = {}  # the product that makes a node, and its operands
@@ -157,20 +160,28 @@ class _Tree:
     def fits(self) -> bool:
         """Whether there are lanes enough, and what is done in one of them is little."""
         lanes = self.lanes()
-        if not lanes or self._size(lanes) < self.least_lanes:
+        count = self._size(lanes)
+        if not lanes or count < self.least_lanes:
             return False
-        for _, left, right in self.made.values():
-            if self._size({*self.labels[left], *self.labels[right]} - lanes) > MOST_MULTIPLICATIONS:
-                return False
-        return sum(self._size(set(labels) - lanes) for labels in self.labels) <= MOST_ELEMENTS
+        total = 0
+        for labels, n in zip(self.labels, self.elements, strict=True):
+            total += n // count if lanes.issubset(labels) else self._size(set(labels) - lanes)
+        if total > MOST_ELEMENTS:
+            return False
+        return all(
+            self._size({*self.labels[left], *self.labels[right]} - lanes) <= MOST_MULTIPLICATIONS
+            for _, left, right in self.made.values()
+            if self.elements[left] * self.elements[right] > MOST_MULTIPLICATIONS
+        )
 
     def lanes(self) -> set[int]:
         """Labels that every step keeps and every operand has, but for operands that have so few of those of
         larger ones that these would leave no lanes."""
         kept = set.intersection(*(set(self.labels[node]) for node in self.made))
-        by_size = sorted(self.operands(), key=lambda node: -self._size(set(self.labels[node])))
-        for node in by_size:
-            common = kept & set(self.labels[node])
+        for node in sorted(self.operands(), key=self.elements.__getitem__, reverse=True):
+            if kept.issubset(self.labels[node]):
+                continue
+            common = kept.intersection(self.labels[node])
             if common and self._size(common) >= self.least_lanes:
                 kept = common
         return kept
@@ -219,6 +230,7 @@ class _Tree:
     def _node(self, slot: int, labels: Labels) -> int:
         self.slots.append(slot)
         self.labels.append(labels)
+        self.elements.append(self._size(set(labels)))
         return len(self.slots) - 1
 
     def _make(self, node: int, at: int) -> tuple[int, int]:
@@ -245,7 +257,7 @@ class _Tree:
         """Undo the last `_make`."""
         at, *_ = self.made.pop(node)
         self.members.remove(at)
-        del self.slots[-2:], self.labels[-2:]
+        del self.slots[-2:], self.labels[-2:], self.elements[-2:]
 
     def _size(self, labels: set[int]) -> int:
         return math.prod(self.sizes[x] for x in labels)
