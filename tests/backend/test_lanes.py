@@ -201,8 +201,9 @@ def test_not_a_number_stays_in_its_lane(rng: np.random.Generator) -> None:
             got = forced(plan)(*arrays)
             finite = np.isfinite(got).all(axis=(1, 2))
             assert (~finite).nonzero()[0].tolist() == [5, 200, 332]
-            if bad is np.inf and dtype[0] == "f":
-                np.testing.assert_array_equal(got, arrays[0] @ arrays[1] @ arrays[2])
+            if dtype[0] == "f":
+                with np.errstate(all="ignore"):
+                    np.testing.assert_array_equal(got, by_steps(plan, arrays))
 
 
 def test_an_array_is_read_twice(rng: np.random.Generator) -> None:
