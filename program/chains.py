@@ -54,7 +54,7 @@ def product_groups(
     >>> xyx = build("dot_general", xy, x, contracting=((1,), (1,)), batch=((0,), (0,)))
     >>> (group,) = product_groups(build.finish(xyx))
     >>> group.members, group.inputs, group.plan.lanes, group.plan.multiplications()
-    ((0, 1), (0, 1, 0), (0,), (9, 3))
+    ((0, 1), (0, 0, 1), (0,), (9, 3))
     """
     products = [
         at
@@ -189,7 +189,7 @@ class _Tree:
     def group(self) -> ProductGroup:
         """Labels are numbered as they come up; values are in order of execution."""
         made = sorted(self.made, key=self.made.__getitem__)
-        operands = self.operands()
+        operands = sorted(self.operands(), key=self.slots.__getitem__)
         number = {node: value for value, node in enumerate((*operands, *made))}
         lanes = self.lanes()
         walked = [x for x in self._in_memory(0) if x in lanes]
