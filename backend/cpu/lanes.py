@@ -79,18 +79,25 @@ def bind_lanes(plan: ProductFusionPlan) -> Kernel | None:
 def lanes_bytes(plan: ProductFusionPlan, threads: int) -> int:
     """Upper bound of what the kernel allocates: the scratch of all threads, copies of operands without lanes,
     and tables, which are made of Python's numbers."""
-    block = _Block(plan)
+    block, elements = _Block(plan), plan.elements()
+    count = len(plan.inputs)
     scratch = (block.elements + block.side) * real_of(plan.result.dtype).itemsize
-    shared = sum(2 * x.nbytes for k, x in enumerate(plan.inputs) if plan.is_constant(k))
-    elements = block.parts * sum(plan.elements()) + 2 * sum(plan.multiplications())
-    tables = NUMBER * (block.side + 2) * elements + NUMBER * 64 * len(plan.inputs)
-    return threads * scratch + shared + tables
+    shared = [k for k in range(count) if plan.is_constant(k)]
+    copies = sum(2 * plan.inputs[k].nbytes for k in shared)
+    moved = block.parts * sum(n for k, n in enumerate(elements[:count]) if k not in shared)
+    moved += block.parts * elements[-1]
+    depths = (
+        n + work // n for n, work in zip(elements[count:], plan.multiplications(), strict=True)
+    )
+    tables = NUMBER * ((block.side + 2) * moved + sum(depths) + 64 * count)
+    return threads * scratch + copies + tables
 
 
 def suits(plan: ProductFusionPlan) -> bool:
     """Whether this kernel can run it: numbers of one BLAS dtype, and scratch for a strip of lanes."""
     dtypes = {x.dtype for x in (*plan.inputs, plan.result)}
-    if len(dtypes) != 1 or plan.result.dtype.char not in DTYPES:
+    dtype = plan.result.dtype
+    if len(dtypes) != 1 or dtype.char not in DTYPES or not dtype.isnative:
         return False
     return 0 not in plan.sizes.values() and _Block(plan).width > 0
 

@@ -250,6 +250,7 @@ def test_what_does_not_suit() -> None:
     assert not suits(replace(plan, inputs=(whole, whole), result=whole))
     narrow = ArraySpec(np.dtype("f4"), (100, 3, 3))
     assert not suits(replace(plan, inputs=(narrow, plan.inputs[1])))
+    assert not suits(product(100, 3, ">f8" if sys.byteorder == "little" else "<f8"))
     assert not suits(product(0, 3))
     assert not suits(product(100, 0))
     assert not suits(product(100, 50))  # a strip of it is more than the cache has room for
