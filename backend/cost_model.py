@@ -46,6 +46,9 @@ class CostModel(NamedTuple):
     strided: float = 0.3
     nest: float = 1 / 12  # of the rate of products, in a loop nest over a long innermost run
     row: float = 6  # elements of such a run at which half of that is reached
+    across: float = 0.5  # of the rate of products, across the lanes of a batch
+    turns: float = 4e10  # bytes a second between lanes in memory and lanes in vectors
+    short: int = 4  # elements of a lane at which half of that is reached
 
     def figures(self) -> list[float]:
         """All of them, one after another."""

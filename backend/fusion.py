@@ -1,19 +1,23 @@
-"""A chain of elementwise ops as one value: what a backend may run as one kernel.
+"""Chains of ops as one value each: what a backend may run as one kernel.
 
-Value number k < len(inputs) is input k, read as a broadcast view of `shape`; step s makes value
-len(inputs) + s. Outputs name values. With `reduce`, each output is reduced over `axes` after the
-steps, as the catalogue's reduction of that name does.
+Of elementwise ops: value number k < len(inputs) is input k, read as a broadcast view of `shape`; step s
+makes value len(inputs) + s. Outputs name values. With `reduce`, each output is reduced over `axes` after the
+steps, as the catalogue's reduction of that name does. Of products: the same small ones for every index of
+some labels.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from .._base.errors import ProgramError
 from .catalogue import Attrs, infer, row_of
+from .rules import NO_CONJ
 from .spec import ArraySpec, Axes, Shape
 
+Labels = tuple[int, ...]
 NO_MEMORY = frozenset(("convert", "cast", "identity", "conj"))
 """Ops beside the catalogue's elementwise group that a step may be."""
 
@@ -91,3 +95,85 @@ def reduction_attrs(op: str, axes: Axes) -> Attrs:
     if op not in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean"):
         raise ProgramError(f"fusion plan: {op!r} is no reduction")
     return {"axes": axes, "initial": None} if op in ("reduce_max", "reduce_min") else {"axes": axes}
+
+
+@dataclass(frozen=True, slots=True)
+class ProductStep:
+    """One product of two values: all labels that it does not keep are summed over.
+
+    `labels` are the axes of the value that it makes, as they lie in memory where the product runs by itself;
+    `conj` says which operands are conjugated.
+    """
+
+    operands: tuple[int, int]
+    labels: Labels
+    conj: tuple[bool, bool] = NO_CONJ
+
+
+@dataclass(frozen=True, slots=True)
+class ProductFusionPlan:
+    """A chain of products whose values all have the labels `lanes`: the same small computation for every
+    index of these, with nothing but inputs and result in memory.
+
+    Attributes:
+        inputs: dtype, shape and layout of the operands.
+        terms: labels of the axes of each.
+        steps: products of values; step s makes value len(inputs) + s, the last one the result.
+        output: labels of the axes of the result, in order.
+        lanes: labels that every step keeps, in the order in which they are walked.
+        result: dtype, shape and layout of the result.
+
+    >>> import numpy as np
+    >>> x, y = ArraySpec(np.dtype("f8"), (900, 3)), ArraySpec(np.dtype("f8"), (3, 3))
+    >>> steps = (ProductStep((1, 0), (2, 0)), ProductStep((3, 2), (0,)))
+    >>> plan = ProductFusionPlan(  # sum_ij x_zi y_ij w_zj
+    ...     (x, y, x), ((0, 1), (1, 2), (0, 2)), steps, (0,), (0,), ArraySpec(x.dtype, (900,))
+    ... )
+    >>> plan.elements(), plan.multiplications()
+    ((3, 9, 3, 3, 1), (9, 3))
+    """
+
+    inputs: tuple[ArraySpec, ...]
+    terms: tuple[Labels, ...]
+    steps: tuple[ProductStep, ...]
+    output: Labels
+    lanes: Labels
+    result: ArraySpec
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        """Of all labels."""
+        return {
+            label: n
+            for term, spec in zip(self.terms, self.inputs, strict=True)
+            for label, n in zip(term, spec.shape, strict=True)
+        }
+
+    def labels(self) -> tuple[Labels, ...]:
+        """Of every value."""
+        return (*self.terms, *(step.labels for step in self.steps))
+
+    def is_constant(self, value: int) -> bool:
+        """Whether a value is the same for all lanes."""
+        return not set(self.lanes) & set(self.labels()[value])
+
+    def elements(self) -> tuple[int, ...]:
+        """Of every value, in one lane."""
+        sizes, lanes = self.sizes, set(self.lanes)
+        return tuple(
+            math.prod(sizes[x] for x in labels if x not in lanes) for labels in self.labels()
+        )
+
+    def multiplications(self) -> tuple[int, ...]:
+        """Of every step, in one lane."""
+        sizes, lanes, labels = self.sizes, set(self.lanes), self.labels()
+        return tuple(
+            math.prod(
+                sizes[x] for x in {*labels[step.operands[0]], *labels[step.operands[1]]} - lanes
+            )
+            for step in self.steps
+        )
+
+
+FusionPlan = ElementwiseFusionPlan | ProductFusionPlan
+"""What a backend may run as one kernel."""

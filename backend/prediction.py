@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from .catalogue import CATALOGUE, Attrs, dot_dims
 from .cost_model import MODELS, RATES
+from .fusion import ProductFusionPlan
 from .matrices import contraction_of, orders_of, plan_products
 from .spec import ArraySpec, compute_dtype
 
 MOST = 1 << 63  # bytes that a machine can address
 START = 1e-6  # seconds of a kernel that has nothing to do
+TABLES = 2e-5  # seconds of one that is told by tables what to do
 
 
 class Prediction(NamedTuple):
@@ -61,3 +63,24 @@ def predict(
         )
     found = plan_products(step, orders_of(step, left, right, (lhs, rhs, outputs[0])))
     return Prediction(START + found.seconds, found.copied_bytes, moved, work)
+
+
+def predict_lanes(plan: ProductFusionPlan) -> Prediction:
+    """For a chain of products as one kernel: lanes go from memory into vectors and back, and the steps, which
+    overlap with neither, are done between."""
+    model, dtype = MODELS.current, plan.result.dtype
+    sizes, elements = plan.sizes, plan.elements()
+    lanes = math.prod(sizes[x] for x in plan.lanes)
+    parts = 2 if dtype.kind == "c" else 1
+    turned = [n for k, n in enumerate(elements[: len(plan.inputs)]) if not plan.is_constant(k)]
+    reals = lanes * sum(n * parts + model.short for n in (*turned, elements[-1]))
+    moved = sum(x.nbytes for x in (*plan.inputs, plan.result))
+    work = lanes * sum(plan.multiplications())
+    seconds = (
+        TABLES
+        + reals * (dtype.itemsize // parts) / model.turns
+        + (moved + plan.result.nbytes)
+        / (2 * model.stream)  # half of it: the rest goes on meanwhile
+        + work / (model.products * RATES[dtype.char] * model.across)
+    )
+    return Prediction(seconds, 0, moved, work)

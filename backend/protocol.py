@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from .catalogue import Attrs
-from .fusion import ElementwiseFusionPlan
+from .fusion import FusionPlan
 from .spec import ArraySpec, Axes, Shape
 
 Kernel = Callable[..., Any]
@@ -64,8 +64,8 @@ class Backend(Protocol):
         """Whether threads of the backend's own work for the kernel that `bind` makes of the same."""
         ...
 
-    def fuse(self, plan: ElementwiseFusionPlan) -> Kernel | None:
-        """One kernel for a chain of elementwise ops, or None: then the ops run one by one."""
+    def fuse(self, plan: FusionPlan) -> Kernel | None:
+        """One kernel for a chain of ops, or None: then they run one by one."""
         ...
 
     def engine(
@@ -89,7 +89,7 @@ class Backend(Protocol):
         row-major, the specs say so."""
         ...
 
-    def fused_scratch_bytes(self, plan: ElementwiseFusionPlan, foreign: Axes = ()) -> int:
+    def fused_scratch_bytes(self, plan: FusionPlan, foreign: Axes = ()) -> int:
         """The same for the kernel of `fuse`. The inputs numbered in `foreign` may lie anywhere, between
         elements too; all others are arrays of this backend or views of them."""
         ...

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from .._base.numbers import format_bytes, format_count, format_seconds
 from ..backend.cost_model import MODELS
-from ..backend.prediction import Prediction, predict
+from ..backend.fusion import ProductFusionPlan
+from ..backend.prediction import Prediction, predict, predict_lanes
 from ..backend.protocol import Backend
+from ..program.fused import Fused
 from ..program.ir import Instruction, Program
 
-HEAD = (
-    f"{'':>5}  {'op':<17}{'engine':<14}{'result':<34}{'bytes':>12}{'copied':>12}{'predicted':>12}"
-)
+WIDTH = 17  # of the name of an op
+HEAD = f"{'':>5}  {'op':<{WIDTH}}{'engine':<14}{'result':<34}{'bytes':>12}{'copied':>12}{'predicted':>12}"
 CALL = 4e-6  # seconds below which a kernel mostly starts and ends
 MEASURED = f"{'measured':>12}"
 
@@ -34,6 +35,11 @@ def explained(program: Program, ins: Instruction, backend: Backend) -> Explained
     inputs, outputs = program.placed(ins.inputs), program.placed(ins.outputs)
     attrs = ins.at((0,) * len(program.indices))
     slot = program.slots[ins.outputs[0]]
+    if isinstance(ins, Fused):
+        op = ins.op if len(ins.op) < WIDTH else f"fused[{ins.op.count(',') + 1} ops]"
+        if isinstance(ins.plan, ProductFusionPlan):
+            return Explained(op, "lanes", str(slot), slot.nbytes, predict_lanes(ins.plan))
+        return Explained(op, "fused", str(slot), slot.nbytes, predict(op, {}, inputs, outputs))
     return Explained(
         ins.op,
         "" if ins.family else backend.engine(ins.op, attrs, inputs, outputs),
@@ -54,7 +60,7 @@ def explanation(
         seconds = format_seconds(step.predicted.seconds) if step.nbytes is not None else ""
         taken = f"{format_seconds(measured[index]):>12}" if measured else ""
         lines.append(
-            f"{index:>5}  {step.op:<17}{step.engine:<14}{step.result:<34}{size:>12}{copied:>12}"
+            f"{index:>5}  {step.op:<{WIDTH}}{step.engine:<14}{step.result:<34}{size:>12}{copied:>12}"
             f"{seconds:>12}{taken}".rstrip()
         )
     predicted = [step.predicted.seconds for step in steps]

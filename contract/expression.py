@@ -121,11 +121,11 @@ class Expression:
         return deliver(self._executable, self.plan, operands, out, alpha, beta)
 
     def explain(self, *arrays: Any) -> str:
-        """A line for each instruction, unfused: op, engine, result, its bytes, bytes that are copied into
-        another order before or after, and the time predicted by the cost model; with arrays the measured
-        time too. The last line names what takes most of the time, and why.
+        """A line for each instruction that runs, where a fused group is one: op, engine, result, its bytes,
+        bytes that are copied into another order before or after, and the time predicted by the cost model;
+        with arrays the measured time too. The last line names what takes most of the time, and why.
 
-        With labels sliced it is the first slice, with what is the same in all of them.
+        With labels sliced it is the first slice, after what is the same in all of them.
         """
         seconds: list[float] = []
         if arrays:
@@ -133,8 +133,9 @@ class Expression:
             self._check(operands)
             seconds = self._measured(operands)
         steps = [
-            explained(self.program, ins, self._executable.backend)
-            for ins in self.program.instructions
+            explained(program, ins, self._executable.backend)
+            for program in self._executable.running
+            for ins in program.instructions
         ]
         notes = [f"the first of {self.plan.n_slices} slices"] if self.plan.sliced else []
         return explanation(steps, seconds, notes, self.peak_bytes)
@@ -145,7 +146,7 @@ class Expression:
         runs: list[list[float]] = []
         while len(runs) < 2 or (len(runs) < RUNS and sum(runs[-1]) < LONG):
             runs.append([])
-            self._executable.interpret(*operands, *self._held, seconds=runs[-1])
+            self._executable.profile(*operands, *self._held, seconds=runs[-1])
         return [min(of_one) for of_one in zip(*runs, strict=True)]
 
     def _check_out_dtype(self, dtype: np.dtype[Any]) -> None:

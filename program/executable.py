@@ -1,7 +1,7 @@
 """A program bound to a backend: straight-line Python over bound kernels, or a loop over a table.
 
 Every instruction becomes one call of a kernel that `Backend.bind` made for its shapes, and so does a group
-of elementwise instructions that the backend fuses. Short programs
+of instructions that the backend fuses. Short programs
 become one generated function, which `source` shows; long ones (Python compiles slowly what is long)
 run as a loop over the same kernels. Arrays are dropped after their last use.
 
@@ -93,6 +93,18 @@ class Executable:
         each."""
         self._check_indices(indices)
         return self._unfused._loop(*arrays, *indices, seconds=seconds)
+
+    @property
+    def running(self) -> tuple[Program, ...]:
+        """The program as it is run: groups are fused."""
+        return (self.schedule.program,)
+
+    def profile(
+        self, *arrays: Any, indices: tuple[int, ...] = (), seconds: list[float] | None = None
+    ) -> Any:
+        """Run what `running` shows, one instruction at a time, to measure each."""
+        self._check_indices(indices)
+        return self._loop(*arrays, *indices, seconds=seconds)
 
     @cached_property
     def _unfused(self) -> Executable:

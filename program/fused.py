@@ -1,4 +1,4 @@
-"""Groups of elementwise instructions as one instruction each: the program as it is run.
+"""Groups of instructions, elementwise ones or products, as one instruction each: the program as it is run.
 
 `fuse` leaves `program` as it is where a group is small (compiled kernels serve arrays from
 `options(small=)` elements on, so that a small call never waits for a compiler), where its plan is one
@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from .._base.options import get_options
-from ..backend.fusion import ElementwiseFusionPlan
+from ..backend.fusion import ElementwiseFusionPlan, FusionPlan, ProductFusionPlan
 from ..backend.protocol import Backend, Kernel
+from .chains import ProductGroup, product_groups
 from .ir import Instruction, Program
 from .segments import FusionGroup, fusion_groups
 
@@ -21,18 +22,19 @@ from .segments import FusionGroup, fusion_groups
 class Fused(Instruction):
     """A group as one instruction, with the kernel that the backend has for it."""
 
-    plan: ElementwiseFusionPlan
+    plan: FusionPlan
     kernel: Kernel = field(repr=False, compare=False)
     scratch_bytes: int
 
     def writes_over(self, position: int) -> bool:
         """Any input, if elements stay apart; a broadcast one is no exception: it is a slot of its own, a
         view."""
-        return self.plan.reduce is None
+        return isinstance(self.plan, ElementwiseFusionPlan) and self.plan.reduce is None
 
 
-def fuse(program: Program, backend: Backend) -> Program:
-    """`program` with every group that is worth it, and that `backend` takes, as one instruction.
+def fuse(program: Program, backend: Backend, *, products: bool = True) -> Program:
+    """`program` with every group that is worth it, and that `backend` takes, as one instruction; groups of
+    products only if `products`.
 
     >>> from einloom._base.options import options
     >>> from einloom.backend.cpu import cpu
@@ -50,7 +52,10 @@ def fuse(program: Program, backend: Backend) -> Program:
     """
     fused: dict[int, Fused] = {}
     gone: set[int] = set()
-    groups = fusion_groups(program, max(1, get_options().small))
+    least = max(1, get_options().small)
+    groups: list[ProductGroup | FusionGroup] = [*fusion_groups(program, least)]
+    if products:
+        groups += _chains(program, least)
     foreign = _foreign(program) if groups else set()
     for group in groups:
         kernel = backend.fuse(group.plan) if _is_worth_it(program, group) else None
@@ -78,9 +83,27 @@ def fuse(program: Program, backend: Backend) -> Program:
     return replace(program, instructions=tuple(instructions))
 
 
-def _is_worth_it(program: Program, group: FusionGroup) -> bool:
-    """Whether two members or more compute. The kernel's output is row-major, so no other layout may
-    be decided for it."""
+def _chains(program: Program, least: float) -> tuple[ProductGroup, ...]:
+    """Groups of products; none where another engine is asked for, all that there are where theirs is."""
+    asked = get_options().engine
+    if asked is None:
+        return product_groups(program, least)
+    return product_groups(program, 0, 1) if asked == "lanes" else ()
+
+
+def has_chains(program: Program) -> bool:
+    """Whether some instruction is a fused group of products."""
+    return any(
+        isinstance(ins, Fused) and isinstance(ins.plan, ProductFusionPlan)
+        for ins in program.instructions
+    )
+
+
+def _is_worth_it(program: Program, group: FusionGroup | ProductGroup) -> bool:
+    """Whether two members or more compute. The output of elementwise kernels is row-major, so no other layout
+    may be decided for it. Of products, the backend knows what they cost one by one."""
+    if isinstance(group, ProductGroup):
+        return True
     computing = sum(not program.instructions[at].is_view for at in group.members)
     return computing > 1 and program.slots[group.output].layout is None
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .._base.options import get_options
 from ..backend.protocol import Backend
-from .fused import Fused, fuse
+from .fused import Fused, fuse, has_chains
 from .ir import Instruction, Program
 from .memory import MemoryPlan, plan_memory
 
@@ -39,8 +40,19 @@ def schedule(
     program: Program, backend: Backend, arena: int | None = None, *, fused: bool = True
 ) -> Schedule:
     """Last uses, places and peak of `program` on `backend`; arenas have at most `arena` bytes, as a rule
-    ARENA. Unless `fused` is false, groups run as one instruction."""
-    program = fuse(program, backend) if fused else program
+    ARENA. Unless `fused` is false, groups run as one instruction. What a group of products reads waits for
+    its last member: where arrays take more memory for that, there are no such groups."""
+    if not fused:
+        return _schedule(program, backend, arena)
+    found = _schedule(fuse(program, backend), backend, arena)
+    if has_chains(found.program) and get_options().engine is None:
+        without = _schedule(fuse(program, backend, products=False), backend, arena)
+        if without.certain_bytes < found.certain_bytes:
+            return without
+    return found
+
+
+def _schedule(program: Program, backend: Backend, arena: int | None) -> Schedule:
     last = _last_uses(program)
     dies: list[list[int]] = [[] for _ in program.instructions]
     inputs = set(program.inputs)

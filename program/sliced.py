@@ -199,11 +199,19 @@ class SlicedExecutable:
                     self.backend.assign(part, target, alpha, beta)
         return result
 
-    def interpret(self, *arrays: Any, seconds: list[float] | None = None) -> Any:
-        """The first slice, one instruction at a time."""
+    @property
+    def running(self) -> tuple[Program, ...]:
+        """What is run once, and what for each slice: groups are fused."""
+        return (*(() if self.once is None else self.once.running), *self.each.running)
+
+    def profile(self, *arrays: Any, seconds: list[float] | None = None) -> Any:
+        """What `running` shows, for the first slice, one instruction at a time."""
+        operands = [arrays[k] for k in self._each_takes]
+        if self.once is not None:
+            kept = self.once.profile(*(arrays[k] for k in self._once_takes), seconds=seconds)
+            operands += [kept] if len(self.once.program.outputs) == 1 else kept
         first = (0,) * len(self.program.indices)
-        whole = Executable(self.program, self.backend, fuse=False)
-        return whole.interpret(*arrays, indices=first, seconds=seconds)
+        return self.each.profile(*operands, indices=first, seconds=seconds)
 
     @property
     def _contribution(self) -> ArraySpec:

@@ -23,7 +23,7 @@ from ..._base.options import get_options, num_threads, options
 from ..catalogue import CATALOGUE, Attrs, OpRow, infer
 from ..door import as_ndarray
 from ..dtypes import NAMES
-from ..fusion import ElementwiseFusionPlan
+from ..fusion import FusionPlan, ProductFusionPlan
 from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype_name
@@ -42,6 +42,7 @@ from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
 from .gemm_batch import gemm_batch
 from .indexing import bind_gather, gather_scratch_bytes
+from .lanes import bind_lanes, lanes_bytes
 from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_bytes
@@ -172,7 +173,10 @@ class CpuBackend:
                 f'convert the operands first: x.astype(x.dtype.newbyteorder("="))'
             )
 
-    def fuse(self, plan: ElementwiseFusionPlan) -> Kernel | None:
+    def fuse(self, plan: FusionPlan) -> Kernel | None:
+        if isinstance(plan, ProductFusionPlan):
+            kernel = bind_lanes(plan)
+            return None if kernel is None else self._own(kernel)
         values = plan.values()
         for step in plan.steps:
             for operand in step.operands:
@@ -240,7 +244,12 @@ class CpuBackend:
             return gather_scratch_bytes(attrs, inputs)
         return 0
 
-    def fused_scratch_bytes(self, plan: ElementwiseFusionPlan, foreign: Axes = ()) -> int:
+    def fused_scratch_bytes(self, plan: FusionPlan, foreign: Axes = ()) -> int:
+        if isinstance(plan, ProductFusionPlan):
+            copies = sum(
+                plan.inputs[k].nbytes for k in foreign
+            )  # strides that are no whole elements
+            return lanes_bytes(plan, self.threads or num_threads()) + copies
         values = plan.values()
         each = (
             self.scratch_bytes(step.op, step.attrs, tuple(values[k] for k in step.operands))

@@ -9,8 +9,11 @@ import numpy as np
 
 from ..._base.options import options
 from ..._base.progress import Progress
-from ..spec import dtype_from_name
+from ..dtypes import real_of
+from ..fusion import ProductFusionPlan, ProductStep
+from ..spec import ArraySpec, dtype_from_name
 from .backend import CpuBackend, cpu
+from .lanes import DTYPES as LANES
 
 COMMON = ("float32", "float64", "complex64", "complex128")
 _REDUCTIONS = ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean")
@@ -65,6 +68,14 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
     if dtype.name in supported["dot_general"]:
         yield lambda: backend.apply("dot_general", batch, matrices, matrices)  # in a loop nest
         yield lambda: backend.apply("dot_general", one, large, large)  # in blocks, without BLAS
+    if (
+        dtype.char in LANES and real_of(dtype) == dtype
+    ):  # complex numbers take the kernel of real ones
+        spec = ArraySpec(dtype, matrices.shape)
+        step = ProductStep((0, 1), (0, 1, 3))
+        terms = (0, 1, 2), (0, 2, 3)
+        plan = ProductFusionPlan((spec, spec), terms, (step,), step.labels, (0,), spec)
+        yield lambda: _in_lanes(backend, plan, matrices)
     for op in _REDUCTIONS:
         if dtype.name not in supported[op]:
             continue
@@ -74,3 +85,10 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
             if op in ("reduce_max", "reduce_min"):
                 attrs["initial"] = None  # type: ignore[assignment]
             yield lambda op=op, attrs=attrs, x=x: backend.apply(op, attrs, x)  # type: ignore[misc]
+
+
+def _in_lanes(backend: CpuBackend, plan: ProductFusionPlan, x: Any) -> None:
+    with options(engine="lanes"):
+        kernel = backend.fuse(plan)
+    assert kernel is not None
+    kernel(x, x)

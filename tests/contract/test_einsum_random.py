@@ -15,13 +15,15 @@ from tests.tolerance import assert_close, tolerance
 
 import einloom
 from einloom._base.options import ENGINES
-from einloom.backend.cpu import contraction
+from einloom.backend.cpu import backend, contraction
+from einloom.backend.fusion import ProductFusionPlan
 
 OPTIMIZE = ("auto", False, "greedy", "optimal", True)
 PAIRS = ("auto", "greedy", "optimal", True)  # each makes products of two operands
 COMPILED = {  # engines that are compiled for a dtype, and dtypes enough to meet each of their forms
     "loops": ("int64", "float64"),
     "blocked": ("int64", "bool", "float16"),
+    "lanes": ("float32", "float64", "complex64", "complex128"),
 }
 
 
@@ -47,16 +49,24 @@ def test_ten_thousand(seed: int) -> None:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The engines that products were bound to."""
+    """The engines that products, and chains of them, were bound to."""
     seen: set[str] = set()
     choose: Callable[..., Any] = contraction.dot_engine
+    bind: Callable[..., Any] = backend.bind_lanes
 
     def dot_engine(*arguments: Any) -> Any:
         engine = choose(*arguments)
         seen.add(engine)
         return engine
 
+    def bind_lanes(plan: ProductFusionPlan) -> Any:
+        kernel = bind(plan)
+        if kernel is not None:
+            seen.add("lanes")
+        return kernel
+
     monkeypatch.setattr(contraction, "dot_engine", dot_engine)
+    monkeypatch.setattr(backend, "bind_lanes", bind_lanes)
     return seen
 
 

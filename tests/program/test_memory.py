@@ -40,7 +40,7 @@ POLICIES: tuple[Policy, ...] = ("packed", "separate")
 
 
 def memory_of(program: Program, policy: Policy = "packed") -> MemoryPlan:
-    return plan_memory(program, schedule(program, cpu()).dies_after, policy)
+    return plan_memory(program, schedule(program, cpu(), fused=False).dies_after, policy)
 
 
 def places_of(program: Program) -> dict[int, tuple[int, int]]:

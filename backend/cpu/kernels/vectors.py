@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import panels
+from . import across, panels, turns
 
 LINE = 64  # bytes of a cache line
 MOST = 16  # lanes of a block of small elements
@@ -21,7 +21,7 @@ def side(itemsize: int) -> int:
 
 def intrinsics() -> dict[str, Any]:
     """The names: plus, times, largest, smallest; transpose_block, stream_block, copy_line, stream_line;
-    widened_float16, widened_bfloat16; fresh, relax; those of panels.py.
+    widened_float16, widened_bfloat16; fresh, relax; those of panels.py, across.py and turns.py.
 
     plus and times of two floats may be reordered, so that a loop over them becomes vectors (the
     fastmath flag is on the one instruction, not on what the loop computes besides); largest and smallest
@@ -48,6 +48,20 @@ def intrinsics() -> dict[str, Any]:
         "leaving_line": panels.leaving_line(LINE),
         "walk": panels.walk(),
         "is_run": panels.is_run(),
+        "dot_lanes": across.dot_lanes(LINE),
+        "scale_lanes": across.scale_lanes(LINE),
+        "dot_complex_lanes": across.dot_complex_lanes(LINE),
+        "scale_complex_lanes": across.scale_complex_lanes(LINE),
+        "gather_square": turns.gather_square(LINE),
+        "gather_pairs": turns.gather_pairs(LINE),
+        "gather_part": turns.gather_part(LINE),
+        "gather_line": turns.gather_line(LINE),
+        "scatter_square": turns.scatter_square(LINE),
+        "scatter_pairs": turns.scatter_pairs(LINE),
+        "scatter_part": turns.scatter_part(LINE),
+        "scatter_line": turns.scatter_line(LINE),
+        "peek": across.peek(),
+        "poke": across.poke(),
     }
 
 

@@ -20,8 +20,11 @@ from .numbers import parse_bytes
 SMALL = 1 << 18
 """Scalar multiplications below which a step stays on plain NumPy and never waits for a compiler."""
 
-ENGINES = ("multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product")
-"""Ways to run a contraction that may be asked for; see `dot_engine` of the CPU backend."""
+ENGINES = (
+    "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product", "lanes",
+)  # fmt: skip
+"""Ways to run a contraction that may be asked for; see `dot_engine` of the CPU backend, and `product_groups`
+of programs for the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,9 @@ class Options:
         cache_dir: folder of compiled kernels; None means the user's own cache folder.
         progress: "auto" (long runs on a terminal), True or False.
         small: multiplications below which kernels are not used; 0 forces them, inf forbids them.
-        engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product": it
-            runs every contraction that it can, however slow that is; None: the fastest. For tests.
+        engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product",
+            "lanes": it runs every contraction that it can, however slow that is; None: the fastest. For
+            tests.
     """
 
     threads: int | None = None
