@@ -22,7 +22,7 @@ from ..protocol import Kernel
 from ..spec import ArraySpec, Shape, compute_dtype
 from .buffers import empty, empty_as
 from .kernels.blocked import multiply_tiles
-from .kernels.panels import BFLOAT16, FLOAT16, HEIGHT, NUMBERS, TRUTH
+from .kernels.panels import BFLOAT16, FLOAT16, NUMBERS, TRUTH, block_shape
 from .kernels.vectors import LINE
 from .strided import axis_table, element_strides, flat, merge_axes
 from .threads import parallel_for
@@ -32,18 +32,19 @@ TILE = (512, 256)
 # most rows and contracted elements: 256 KiB of int64, which stay in the L2 cache
 PANEL = (128, 256)
 DEPTH_OF_TRUTH = 64  # contracted truth values between looks whether all sums are true already
+THIN = 64  # rows or columns below which it is they that decide which are taken for the rows
 LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
 
 
 def suits_dtype(dtype: np.dtype[np.generic]) -> bool:
     """Whether this kernel computes with `dtype`."""
-    return dtype.kind in "biu" or compute_dtype(dtype) != dtype
+    return dtype.kind in "biu" or dtype.char in "fd" or compute_dtype(dtype) != dtype
 
 
 def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general`; tables are kept for the strides last seen."""
     kind, words, wide = _numbers(output.dtype)
-    is_turned = dims.m > dims.n  # columns, packed by whole lines, are what there is more of
+    is_turned = _is_turned(dims, output)
     kept: list[tuple[Any, tuple[Any, ...]]] = [(None, ())]
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
@@ -61,12 +62,12 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
             flat(target.view(words), writeable=True), flat(lhs.view(words)), flat(rhs.view(words))
         )  # fmt: skip
         origins = np.array((origin, of_left, of_right))
-        sizes = _sizes(dims, output.dtype)
+        sizes = _sizes(dims, output)
         numbers = np.array(sizes)
 
         def piece(start: int, stop: int) -> None:
             panels = (empty((count,), wide) for count in _elements(sizes))
-            places = np.empty((6, max(sizes[3], sizes[4], sizes[6])), np.int64)
+            places = np.empty((8, max(sizes[3:7])), np.int64)
             multiply_tiles(
                 start, stop, to, left, right, origins, *tables, numbers, kind, *panels, places
             )
@@ -83,8 +84,8 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
 def blocked_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     """Upper bound of the panels and sums of all threads."""
     _, _, wide = _numbers(output.dtype)
-    sizes = _sizes(dims, output.dtype, threads=1)
-    places = 6 * 8 * max(sizes[3], sizes[4], sizes[6])
+    sizes = _sizes(dims, output, threads=1)
+    places = 8 * 8 * max(sizes[3:7])
     return threads * (sum(_elements(sizes)) * wide.itemsize + places)
 
 
@@ -93,6 +94,8 @@ def _numbers(dtype: np.dtype[np.generic]) -> tuple[int, np.dtype[Any], np.dtype[
     if compute_dtype(dtype) != dtype:
         kind = FLOAT16 if dtype.char == "e" else BFLOAT16
         return kind, np.dtype(np.uint16), np.dtype(np.float32)
+    if dtype.kind == "f":
+        return NUMBERS, dtype, dtype
     words = np.dtype(f"i{dtype.itemsize}")
     return (
         TRUTH if dtype.kind == "b" else NUMBERS,
@@ -101,32 +104,44 @@ def _numbers(dtype: np.dtype[np.generic]) -> tuple[int, np.dtype[Any], np.dtype[
     )
 
 
-def _sizes(dims: DotDims, dtype: np.dtype[np.generic], threads: int | None = None) -> Shape:
+def _is_turned(dims: DotDims, output: ArraySpec) -> bool:
+    """Whether the rows of the result are what the kernel takes for columns, which are written by lines."""
+    if output.dtype.kind != "f" or min(dims.m, dims.n) < THIN:
+        return dims.m > dims.n  # columns, of which a block has more, are what there is more of
+    order = range(len(output.shape)) if output.layout is None else output.layout
+    last = [axis for axis in order if output.shape[axis] > 1][-1]
+    return 0 <= last - len(dims.lhs_batch) < len(dims.lhs_free)
+
+
+def _sizes(dims: DotDims, output: ArraySpec, threads: int | None = None) -> Shape:
     """What the kernel calls `sizes`. Smaller tiles give every thread some; they change no sum."""
-    m, n, k = min(dims.m, dims.n), max(dims.m, dims.n), dims.k
-    _, _, wide = _numbers(dtype)
-    width = LINE // wide.itemsize
+    m, n, k = dims.m, dims.n, dims.k
+    if _is_turned(dims, output):
+        m, n = n, m
+    _, _, wide = _numbers(output.dtype)
+    height, width = block_shape(wide, LINE)
     rows, columns = min(m, TILE[0]), min(n, TILE[1])
     wanted = 4 * (threads or num_threads())
     while dims.batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
-        if 2 * rows > columns and rows > 8 * HEIGHT:
+        if 2 * rows > columns and rows > 8 * height:
             rows = -(-rows // 2)
         elif columns > 4 * width:
             columns = -(-columns // 2)
         else:
             break
-    depth = DEPTH_OF_TRUTH if dtype.kind == "b" else PANEL[1]
-    return m, n, k, rows, columns, min(PANEL[0], rows), min(depth, k), width
+    depth = DEPTH_OF_TRUTH if output.dtype.kind == "b" else PANEL[1]
+    panel = -(-PANEL[0] // height) * height
+    return m, n, k, rows, columns, min(panel, rows), min(depth, k), height, width
 
 
 def _elements(sizes: Shape) -> tuple[int, int, int]:
     """Of a panel of lhs, one of rhs, and the sums of a tile."""
-    _, _, _, tile_rows, tile_columns, rows, depth, width = sizes
+    _, _, _, tile_rows, tile_columns, rows, depth, height, width = sizes
     columns = -(-tile_columns // width) * width
     return (
-        -(-rows // HEIGHT) * HEIGHT * depth,
+        -(-rows // height) * height * depth,
         columns * depth,
-        -(-tile_rows // HEIGHT) * HEIGHT * columns,
+        -(-tile_rows // height) * height * columns,
     )
 
 

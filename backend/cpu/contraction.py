@@ -94,7 +94,7 @@ def _able(dims: DotDims, dtype: np.dtype[np.generic]) -> dict[Engine, bool]:
 
 def _suits_blocks(dims: DotDims, dtype: np.dtype[np.generic]) -> bool:
     m, n, k = dims.m, dims.n, dims.k
-    if dims.batch * m * n * k < max(1, get_options().small):
+    if dtype.char in BLAS or dims.batch * m * n * k < max(1, get_options().small):
         return False
     if compute_dtype(dtype) != dtype:
         return m * n * k >= HALF and min(m, n, k) >= NARROW

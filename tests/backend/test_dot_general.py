@@ -130,7 +130,7 @@ def test_ladder() -> None:
 
 
 ASKED: dict[str, dict[str, tuple[str, ...]]] = {
-    # engine that is asked for: by kind of dtype, what runs each call of LADDER but the empty ones;
+    # engine that is asked for: by dtype or its kind, what runs each call of LADDER but the empty ones;
     # "" and kinds that are not here: the ladder's own choice
     "multiply": {"any": ("", "", "", "multiply", "", "", "")},
     "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", "gemm")),
@@ -139,7 +139,7 @@ ASKED: dict[str, dict[str, tuple[str, ...]]] = {
     ),
     "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 7),
     "loops": dict.fromkeys(("compiled", "blas", "half"), (*("loops",) * 6, "")),
-    "blocked": dict.fromkeys(("compiled", "bool", "half"), ("blocked",) * 7),
+    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 7),
     "sum product": {"any": ("sum product",) * 7},
 }
 
@@ -150,7 +150,8 @@ def test_an_engine_that_is_asked_for_runs_what_it_can(asked: str) -> None:
     rows = [(what, call) for what, call, rungs in LADDER if rungs != {"any": "zeros"}]
     for name in DTYPES:
         by_kind = ASKED[asked]
-        rungs = by_kind.get("any") or by_kind.get(kind_of(name)) or ("",) * len(rows)
+        keys = ("any", name, kind_of(name))
+        rungs = next((by_kind[key] for key in keys if key in by_kind), ("",) * len(rows))
         for (what, call), rung in zip(rows, rungs, strict=True):
             with options(small=math.inf):
                 own = engine(call, name)

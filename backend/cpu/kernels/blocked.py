@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..jit import kernel
-from .panels import HEIGHT, TRUTH
+from .panels import TRUTH
+
+LINE = 64  # bytes of a cache line
 
 # put here before a kernel is compiled; see panels.py
-entering: Any = None
-entering_line: Any = None
 is_run: Any = None
 leaving: Any = None
 leaving_line: Any = None
 multiply_block: Any = None
+pack: Any = None
 walk: Any = None
 
 
@@ -29,12 +30,12 @@ def multiply_tiles(
     rows: Any,  # [3, axes]: sizes, strides in out and lhs
     columns: Any,  # [3, axes]: sizes, strides in out and rhs
     contracted: Any,  # [3, axes]: sizes, strides in lhs and rhs
-    sizes: Any,  # [8]: m, n, k; rows and columns of a tile; rows and depth of a panel; columns of a block
+    sizes: Any,  # [9]: m, n, k; of a tile rows and columns; of a panel rows and depth; of a block rows, columns
     kind: int,  # of elements, see panels.py
     left: Any,  # scratch: panels of lhs and rhs, sums of a tile, with whole blocks at the edges
     right: Any,
     sums: Any,
-    places: Any,  # scratch [6, ...]: offsets of rows, columns and contracted elements, in two arrays each
+    places: Any,  # scratch [8, ...]: offsets of rows, columns, contracted elements in two arrays each; in strips
 ) -> None:
     """out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j] for tiles start..stop.
 
@@ -44,7 +45,10 @@ def multiply_tiles(
     """
     m, n, depth = sizes[0], sizes[1], sizes[2]
     tile_rows, tile_columns, panel_rows, panel_depth = sizes[3], sizes[4], sizes[5], sizes[6]
-    width = sizes[7]
+    height, width = sizes[7], sizes[8]
+    lanes = LINE // sums.itemsize
+    for k in range(panel_depth):
+        places[6, k], places[7, k] = k * height, k * width
     down, across = (m + tile_rows - 1) // tile_rows, (n + tile_columns - 1) // tile_columns
     for tile in range(start, stop):
         i0, j0 = tile % down * tile_rows, tile // down % across * tile_columns
@@ -61,45 +65,30 @@ def multiply_tiles(
         walk(columns, j0, n_j, places[2], places[3])
         strips = (n_j + width - 1) // width
         pitch = strips * width
-        sums[: (n_i + HEIGHT - 1) // HEIGHT * HEIGHT * pitch] = 0
+        sums[: (n_i + height - 1) // height * height * pitch] = 0
         for k0 in range(0, depth, panel_depth):
             n_k = min(panel_depth, depth - k0)
             walk(contracted, k0, n_k, places[4], places[5])
             for strip in range(strips):  # right[strip, k, column]
-                first, base = strip * width, strip * width * n_k
-                if is_run(places[3], first, n_j, width):
-                    source = of_rhs + places[3][first]
-                    for k in range(n_k):
-                        entering_line(right, base + k * width, rhs, source + places[5][k], kind)
-                    continue
-                for j in range(width):
-                    if first + j < n_j:
-                        source = of_rhs + places[3][first + j]
-                        for k in range(n_k):
-                            x = rhs[source + places[5][k]]
-                            right[base + k * width + j] = entering(x, sums, kind)
-                    else:
-                        for k in range(n_k):
-                            right[base + k * width + j] = 0
+                first = strip * width
+                for j in range(first, first + width, lanes):
+                    pack(
+                        right, strip * width * n_k + j - first, width, places[7], rhs, of_rhs,
+                        places[3], j, n_j, places[5], n_k, lanes, kind,
+                    )  # fmt: skip
             for i1 in range(0, n_i, panel_rows):
-                bands = (min(panel_rows, n_i - i1) + HEIGHT - 1) // HEIGHT
+                bands = (min(panel_rows, n_i - i1) + height - 1) // height
                 for band in range(bands):  # left[band, k, row]
-                    first, base = i1 + band * HEIGHT, band * HEIGHT * n_k
-                    for i in range(HEIGHT):
-                        if first + i < n_i:
-                            source = of_lhs + places[1][first + i]
-                            for k in range(n_k):
-                                x = lhs[source + places[4][k]]
-                                left[base + k * HEIGHT + i] = entering(x, sums, kind)
-                        else:
-                            for k in range(n_k):
-                                left[base + k * HEIGHT + i] = 0
+                    pack(
+                        left, band * height * n_k, height, places[6], lhs, of_lhs,
+                        places[1], i1 + band * height, n_i, places[4], n_k, height, kind,
+                    )  # fmt: skip
                 for strip in range(strips):
                     for band in range(bands):
-                        at = (i1 + band * HEIGHT) * pitch + strip * width
+                        at = (i1 + band * height) * pitch + strip * width
                         multiply_block(
                             sums, left, right, n_k, at, pitch,
-                            band * HEIGHT * n_k, strip * width * n_k,
+                            band * height * n_k, strip * width * n_k,
                         )  # fmt: skip
             if kind == TRUTH:  # a count must not come round to 0; once all are true, they stay so
                 missing = 0
@@ -109,15 +98,15 @@ def multiply_tiles(
                         missing += sums[at] == 0
                 if missing == 0:
                     break
-        for strip in range(strips):
-            first = strip * width
-            if is_run(places[2], first, n_j, width):
+        for strip in range((n_j + lanes - 1) // lanes):
+            first = strip * lanes
+            if is_run(places[2], first, n_j, lanes):
                 start_of_run = to + places[2][first]
                 for i in range(n_i):
                     at = i * pitch + first
                     leaving_line(out, start_of_run + places[0][i], sums, at, kind)
                 continue
             for i in range(n_i):
-                for j in range(first, min(first + width, n_j)):
+                for j in range(first, min(first + lanes, n_j)):
                     x = sums[i * pitch + j]
                     out[to + places[0][i] + places[2][j]] = leaving(x, out, kind)
