@@ -12,6 +12,8 @@ No copy of a whole operand is made. Scratch: panels and sums of one tile for eac
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from .buffers import empty, empty_as
 from .kernels.blocked import multiply_tiles
 from .kernels.panels import BFLOAT16, FLOAT16, NUMBERS, TRUTH, block_shape
 from .kernels.vectors import LINE
-from .strided import axis_table, element_strides, flat, merge_axes
+from .strided import Axis, axis_table, element_strides, flat, merge_axes
 from .threads import parallel_for
 
 # most rows and columns of a tile: 1 MiB of sums of int64, written once for each panel
@@ -32,6 +34,7 @@ TILE = (512, 256)
 # most rows and contracted elements: 256 KiB of int64, which stay in the L2 cache
 PANEL = (128, 256)
 DEPTH_OF_TRUTH = 64  # contracted truth values between looks whether all sums are true already
+PIECE = 16  # most elements of an axis that is walked in pieces
 THIN = 64  # rows or columns below which it is they that decide which are taken for the rows
 LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
 
@@ -148,7 +151,7 @@ def _elements(sizes: Shape) -> tuple[int, int, int]:
 def _tables(dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any) -> tuple[Any, ...]:
     """Sizes and strides of batch axes, rows, columns and contracted axes.
 
-    Axes of one group are walked in the order of the operand's strides, which is what packing reads.
+    The kernel walks the axes of each group in the order in which they stand here.
     """
     to, left, right = (element_strides(x) or [] for x in (out, lhs, rhs))
     n_batch, n_left = len(dims.lhs_batch), len(dims.lhs_batch + dims.lhs_free)
@@ -164,8 +167,34 @@ def _tables(dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any) -> tup
         batch = [(n, x, z, y) for n, x, y, z in batch]
         rows, columns = columns, rows
         contracted = [(n, y, x) for n, x, y in contracted]
-    groups = (sorted(axes, key=lambda axis: -abs(axis[2])) for axes in (rows, columns, contracted))
+    deep = math.prod(n for n, *_ in contracted) > PANEL[1]  # then panels are packed again and again
+    free = (_walked(axes, 2 if deep and _is_near(axes, 2) else 1) for axes in (rows, columns))
+    by_left = _is_near(contracted, 1) and not _is_near(contracted, 2)
+    groups = (*free, _walked(contracted, 1 if by_left else 2))
     return axis_table(merge_axes(batch), 3), *(axis_table(merge_axes(axes)) for axes in groups)
+
+
+def _is_near(axes: list[Axis], array: int) -> bool:
+    return any(abs(axis[array]) == 1 and axis[0] > 1 for axis in axes)
+
+
+def _walked(axes: list[Axis], array: int) -> list[Axis]:
+    """Axes in the order of their strides in one of two arrays, 1 or 2. The fastest axis of the other comes
+    next to the last, and both in short pieces, so that a panel takes whole cache lines of either."""
+    axes = sorted(axes, key=lambda axis: -abs(axis[array]))
+    at = min(range(len(axes)), key=lambda k: abs(axes[k][3 - array]) or sys.maxsize, default=0)
+    if at >= len(axes) - 1 or abs(axes[at][3 - array]) != 1:
+        return axes
+    *rest, last = axes[:at] + axes[at + 1 :]
+    (far, near), (outer, inner) = _in_pieces(axes[at]), _in_pieces(last)
+    return [*rest, far, outer, near, inner]
+
+
+def _in_pieces(axis: Axis) -> tuple[Axis, Axis]:
+    """As two axes, of which the inner one has a few cache lines at most if its size divides that of both."""
+    n, *strides = axis
+    piece = next((d for d in range(min(n, PIECE), PIECE // 2 - 1, -1) if n % d == 0), n)
+    return (n // piece, *(piece * stride for stride in strides)), (piece, *strides)
 
 
 def _readable(x: Any) -> Any:
