@@ -13,7 +13,7 @@ No copy of a whole operand is made. Scratch: panels and sums of one tile for eac
 from __future__ import annotations
 
 import math
-import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ TILE = (512, 256)
 # most rows and contracted elements: 256 KiB of int64, which stay in the L2 cache
 PANEL = (128, 256)
 DEPTH_OF_TRUTH = 64  # contracted truth values between looks whether all sums are true already
-PIECE = 16  # most elements of an axis that is walked in pieces
+PIECE = 16  # elements one after another that are enough for whole cache lines
 THIN = 64  # rows or columns below which it is they that decide which are taken for the rows
 LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
 
@@ -179,22 +179,38 @@ def _is_near(axes: list[Axis], array: int) -> bool:
 
 
 def _walked(axes: list[Axis], array: int) -> list[Axis]:
-    """Axes in the order of their strides in one of two arrays, 1 or 2. The fastest axis of the other comes
-    next to the last, and both in short pieces, so that a panel takes whole cache lines of either."""
-    axes = sorted(axes, key=lambda axis: -abs(axis[array]))
-    at = min(range(len(axes)), key=lambda k: abs(axes[k][3 - array]) or sys.maxsize, default=0)
-    if at >= len(axes) - 1 or abs(axes[at][3 - array]) != 1:
-        return axes
-    *rest, last = axes[:at] + axes[at + 1 :]
-    (far, near), (outer, inner) = _in_pieces(axes[at]), _in_pieces(last)
-    return [*rest, far, outer, near, inner]
+    """Axes in the order of their strides in one of two arrays, 1 or 2. The fastest axes of the other come
+    before the fastest ones of this, both in short pieces, so that a panel takes whole cache lines of either.
+    """
+    near, rest = _nearest(axes, array)
+    other, rest = _nearest(rest, 3 - array, near)
+    return [*sorted(rest, key=lambda axis: -abs(axis[array])), *other, *near]
 
 
-def _in_pieces(axis: Axis) -> tuple[Axis, Axis]:
-    """As two axes, of which the inner one has a few cache lines at most if its size divides that of both."""
-    n, *strides = axis
-    piece = next((d for d in range(min(n, PIECE), PIECE // 2 - 1, -1) if n % d == 0), n)
-    return (n // piece, *(piece * stride for stride in strides)), (piece, *strides)
+def _nearest(
+    axes: list[Axis], array: int, taken: Sequence[Axis] = ()
+) -> tuple[list[Axis], list[Axis]]:
+    """Axes of up to PIECE elements that are neighbours in an array, the slowest first, and the others. Those
+    that are taken already may lie between. An axis is cut only into equal parts."""
+    left, near, count = [axis for axis in axes if axis[0] > 1], list[Axis](), 1
+    while count < PIECE:
+        if between := next((x for x in taken if abs(x[array]) == count), None):
+            count *= between[0]
+            continue
+        axis = next((x for x in left if abs(x[array]) == count), None)
+        if axis is None:
+            break
+        n, *strides = axis
+        most = PIECE // count
+        piece = next(d for d in range(min(n, most), 0, -1) if n % d == 0)
+        if count * piece < PIECE // 2:  # not even half a cache line or two
+            piece = n
+        left.remove(axis)
+        if piece < n:
+            left.append((n // piece, *(piece * stride for stride in strides)))
+        near.insert(0, (piece, *strides))
+        count *= n
+    return near, left
 
 
 def _readable(x: Any) -> Any:

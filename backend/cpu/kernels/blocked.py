@@ -10,11 +10,9 @@ from .panels import TRUTH
 LINE = 64  # bytes of a cache line
 
 # put here before a kernel is compiled; see panels.py
-is_run: Any = None
-leaving: Any = None
-leaving_line: Any = None
 multiply_block: Any = None
 pack: Any = None
+unpack: Any = None
 walk: Any = None
 
 
@@ -65,9 +63,9 @@ def multiply_tiles(
         walk(columns, j0, n_j, places[2], places[3])
         strips = (n_j + width - 1) // width
         pitch = strips * width
-        sums[: (n_i + height - 1) // height * height * pitch] = 0
         for k0 in range(0, depth, panel_depth):
             n_k = min(panel_depth, depth - k0)
+            is_last = k0 + n_k >= depth and kind != TRUTH
             walk(contracted, k0, n_k, places[4], places[5])
             for strip in range(strips):  # right[strip, k, column]
                 first = strip * width
@@ -77,7 +75,11 @@ def multiply_tiles(
                         places[3], j, n_j, places[5], n_k, lanes, kind,
                     )  # fmt: skip
             for i1 in range(0, n_i, panel_rows):
-                bands = (min(panel_rows, n_i - i1) + height - 1) // height
+                n_rows = min(panel_rows, n_i - i1)
+                bands = (n_rows + height - 1) // height
+                base = 0 if is_last and k0 == 0 else i1 * pitch  # one panel of k: its sums stay in cache
+                if k0 == 0:
+                    sums[base : base + bands * height * pitch] = 0
                 for band in range(bands):  # left[band, k, row]
                     pack(
                         left, band * height * n_k, height, places[6], lhs, of_lhs,
@@ -85,11 +87,12 @@ def multiply_tiles(
                     )  # fmt: skip
                 for strip in range(strips):
                     for band in range(bands):
-                        at = (i1 + band * height) * pitch + strip * width
                         multiply_block(
-                            sums, left, right, n_k, at, pitch,
+                            sums, left, right, n_k, base + band * height * pitch + strip * width, pitch,
                             band * height * n_k, strip * width * n_k,
                         )  # fmt: skip
+                if is_last:
+                    unpack(out, to, places[0], i1, n_rows, places[2], n_j, sums, base, pitch, kind)
             if kind == TRUTH:  # a count must not come round to 0; once all are true, they stay so
                 missing = 0
                 for i in range(n_i):
@@ -98,15 +101,5 @@ def multiply_tiles(
                         missing += sums[at] == 0
                 if missing == 0:
                     break
-        for strip in range((n_j + lanes - 1) // lanes):
-            first = strip * lanes
-            if is_run(places[2], first, n_j, lanes):
-                start_of_run = to + places[2][first]
-                for i in range(n_i):
-                    at = i * pitch + first
-                    leaving_line(out, start_of_run + places[0][i], sums, at, kind)
-                continue
-            for i in range(n_i):
-                for j in range(first, min(first + lanes, n_j)):
-                    x = sums[i * pitch + j]
-                    out[to + places[0][i] + places[2][j]] = leaving(x, out, kind)
+        if kind == TRUTH:
+            unpack(out, to, places[0], 0, n_i, places[2], n_j, sums, 0, pitch, kind)

@@ -348,6 +348,35 @@ def pack(line: int) -> Any:
     return register_jitable(pack)
 
 
+def unpack(line: int) -> Any:
+    """unpack(out, to, rows, first, count, columns, n, sums, at, pitch, kind): for i below count, j below n,
+
+    out[to + rows[first + i] + columns[j]] = sums[at + i * pitch + j].
+    """
+    from numba.extending import register_jitable
+
+    leave, leave_line = leaving(), leaving_line(line)
+    is_run = register_jitable(_is_run)
+
+    def unpack(
+        out: Any, to: int, rows: Any, first: int, count: int, columns: Any, n: int,
+        sums: Any, at: int, pitch: int, kind: int,
+    ) -> None:  # fmt: skip
+        lanes = line // sums.itemsize
+        for j0 in range(0, n, lanes):
+            if is_run(columns, j0, n, lanes):
+                for i in range(count):
+                    start = to + columns[j0] + rows[first + i]
+                    leave_line(out, start, sums, at + i * pitch + j0, kind)
+                continue
+            for i in range(count):
+                start = to + rows[first + i]
+                for j in range(j0, min(j0 + lanes, n)):
+                    out[start + columns[j]] = leave(sums[at + i * pitch + j], out, kind)
+
+    return register_jitable(unpack)
+
+
 def walk() -> Any:
     """walk(axes, start, count, first, second): offsets of elements start, start + 1, ... of `axes`, whose
     sizes are axes[0], in two arrays of strides axes[1] and axes[2]."""
@@ -377,15 +406,8 @@ def _walk(axes: Any, start: int, count: int, first: Any, second: Any) -> None:
         done += run
 
 
-def is_run() -> Any:
-    """is_run(offsets, first, n, count): whether offsets first, ..., first + count - 1 are below n in number
-    and one after another in memory."""
-    from numba.extending import register_jitable
-
-    return register_jitable(_is_run)
-
-
 def _is_run(offsets: Any, first: int, n: int, count: int) -> bool:
+    """Whether offsets first, ..., first + count - 1 are below n in number and one after another in memory."""
     if first + count > n:
         return False
     start = offsets[first]

@@ -42,11 +42,9 @@ def intrinsics() -> dict[str, Any]:
         "fresh": _fresh(),
         "relax": _relax(),
         "multiply_block": panels.multiply_block(LINE),
-        "leaving": panels.leaving(),
-        "leaving_line": panels.leaving_line(LINE),
         "pack": panels.pack(LINE),
+        "unpack": panels.unpack(LINE),
         "walk": panels.walk(),
-        "is_run": panels.is_run(),
     }
 
 
