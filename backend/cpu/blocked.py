@@ -48,29 +48,29 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general`; tables are kept for the strides last seen."""
     kind, words, wide = _numbers(output.dtype)
     is_turned = _is_turned(dims, output)
-    kept: list[tuple[Any, tuple[Any, ...]]] = [(None, ())]
+    kept: list[tuple[Any, tuple[Any, ...]]] = [(None, ((), None))]
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         is_direct = out is not None and element_strides(out) is not None
         target = out if is_direct else empty_as(output)
         lhs, rhs = _readable(lhs), _readable(rhs)
-        key = (target.strides, lhs.strides, rhs.strides)
-        seen, tables = kept[0]  # read once: another thread may put its own there at any time
+        sizes = _sizes(dims, output)
+        key = (sizes, target.strides, lhs.strides, rhs.strides)
+        seen, (tables, numbers) = kept[0]  # read once: another thread may put its own there at any time
         if seen != key:
-            tables = _tables(dims, is_turned, target, lhs, rhs)
-            kept[0] = (key, tables)
+            steps, tables = _tables(dims, is_turned, target, lhs, rhs)
+            numbers = np.array((*sizes, *steps))
+            kept[0] = (key, (tables, numbers))
         if is_turned:
             lhs, rhs = rhs, lhs
         (to, origin), (left, of_left), (right, of_right) = (
             flat(target.view(words), writeable=True), flat(lhs.view(words)), flat(rhs.view(words))
         )  # fmt: skip
         origins = np.array((origin, of_left, of_right))
-        sizes = _sizes(dims, output)
-        numbers = np.array(sizes)
 
         def piece(start: int, stop: int) -> None:
             panels = (empty((count,), wide) for count in _elements(sizes))
-            places = np.empty((8, max(sizes[3:7])), np.int64)
+            places = np.empty((9, max(LINE, *sizes[3:7])), np.int64)
             multiply_tiles(
                 start, stop, to, left, right, origins, *tables, numbers, kind, *panels, places
             )
@@ -88,7 +88,7 @@ def blocked_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     """Upper bound of the panels and sums of all threads."""
     _, _, wide = _numbers(output.dtype)
     sizes = _sizes(dims, output, threads=1)
-    places = 8 * 8 * max(sizes[3:7])
+    places = 9 * 8 * max(LINE, *sizes[3:7])
     return threads * (sum(_elements(sizes)) * wide.itemsize + places)
 
 
@@ -148,8 +148,11 @@ def _elements(sizes: Shape) -> tuple[int, int, int]:
     )
 
 
-def _tables(dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any) -> tuple[Any, ...]:
-    """Sizes and strides of batch axes, rows, columns and contracted axes.
+def _tables(
+    dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any
+) -> tuple[tuple[int, int, int], tuple[Any, ...]]:
+    """Sizes and strides of batch axes, rows, columns and contracted axes; before them how many contracted
+    elements neighbours in either operand are apart, and how many columns.
 
     The kernel walks the axes of each group in the order in which they stand here.
     """
@@ -167,24 +170,29 @@ def _tables(dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any) -> tup
         batch = [(n, x, z, y) for n, x, y, z in batch]
         rows, columns = columns, rows
         contracted = [(n, y, x) for n, x, y in contracted]
-    deep = math.prod(n for n, *_ in contracted) > PANEL[1]  # then panels are packed again and again
-    free = (_walked(axes, 2 if deep and _is_near(axes, 2) else 1) for axes in (rows, columns))
-    by_left = _is_near(contracted, 1) and not _is_near(contracted, 2)
-    groups = (*free, _walked(contracted, 1 if by_left else 2))
-    return axis_table(merge_axes(batch), 3), *(axis_table(merge_axes(axes)) for axes in groups)
+    order = 1 if _is_near(contracted, 1) and not _is_near(contracted, 2) else 2
+    ks, step = _walked(contracted, order)
+    rows, _ = _walked(rows, 2)
+    columns, across = _walked(columns, 1 if _is_near(columns, 1) else 2)
+    tables = [axis_table(merge_axes(axes)) for axes in (rows, columns, ks)]
+    steps = (*((1, step) if order == 1 else (step, 1)), across)
+    return steps, (axis_table(merge_axes(batch), 3), *tables)
 
 
 def _is_near(axes: list[Axis], array: int) -> bool:
     return any(abs(axis[array]) == 1 and axis[0] > 1 for axis in axes)
 
 
-def _walked(axes: list[Axis], array: int) -> list[Axis]:
+def _walked(axes: list[Axis], array: int) -> tuple[list[Axis], int]:
     """Axes in the order of their strides in one of two arrays, 1 or 2. The fastest axes of the other come
     before the fastest ones of this, both in short pieces, so that a panel takes whole cache lines of either.
+    Also how many elements further its neighbours in the other array are.
     """
     near, rest = _nearest(axes, array)
     other, rest = _nearest(rest, 3 - array, near)
-    return [*sorted(rest, key=lambda axis: -abs(axis[array])), *other, *near]
+    axes = [*sorted(rest, key=lambda axis: -abs(axis[array])), *other, *near]
+    at = next((at for at, axis in enumerate(axes) if abs(axis[3 - array]) == 1), len(axes))
+    return axes, math.prod(n for n, *_ in axes[at + 1 :])
 
 
 def _nearest(
@@ -201,8 +209,8 @@ def _nearest(
         if axis is None:
             break
         n, *strides = axis
-        most = PIECE // count
-        piece = next(d for d in range(min(n, most), 0, -1) if n % d == 0)
+        parts = [d for d in range(1, min(n, PIECE // count) + 1) if n % d == 0]
+        piece = max(parts, key=lambda d: (count * d % (PIECE // 2) == 0, d))
         if count * piece < PIECE // 2:  # not even half a cache line or two
             piece = n
         left.remove(axis)

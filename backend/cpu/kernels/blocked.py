@@ -12,6 +12,7 @@ LINE = 64  # bytes of a cache line
 # put here before a kernel is compiled; see panels.py
 multiply_block: Any = None
 pack: Any = None
+pack_across: Any = None
 unpack: Any = None
 walk: Any = None
 
@@ -28,7 +29,7 @@ def multiply_tiles(
     rows: Any,  # [3, axes]: sizes, strides in out and lhs
     columns: Any,  # [3, axes]: sizes, strides in out and rhs
     contracted: Any,  # [3, axes]: sizes, strides in lhs and rhs
-    sizes: Any,  # [9]: m, n, k; of a tile rows and columns; of a panel rows and depth; of a block rows, columns
+    sizes: Any,  # [12]: m, n, k; of a tile rows and columns; of a panel rows and depth; of a block rows, columns
     kind: int,  # of elements, see panels.py
     left: Any,  # scratch: panels of lhs and rhs, sums of a tile, with whole blocks at the edges
     right: Any,
@@ -45,8 +46,8 @@ def multiply_tiles(
     tile_rows, tile_columns, panel_rows, panel_depth = sizes[3], sizes[4], sizes[5], sizes[6]
     height, width = sizes[7], sizes[8]
     lanes = LINE // sums.itemsize
-    for k in range(panel_depth):
-        places[6, k], places[7, k] = k * height, k * width
+    for k in range(lanes):
+        places[6, k], places[7, k] = k * sizes[9] * height, k * sizes[10] * width
     down, across = (m + tile_rows - 1) // tile_rows, (n + tile_columns - 1) // tile_columns
     for tile in range(start, stop):
         i0, j0 = tile % down * tile_rows, tile // down % across * tile_columns
@@ -67,13 +68,19 @@ def multiply_tiles(
             n_k = min(panel_depth, depth - k0)
             is_last = k0 + n_k >= depth and kind != TRUTH
             walk(contracted, k0, n_k, places[4], places[5])
-            for strip in range(strips):  # right[strip, k, column]
-                first = strip * width
-                for j in range(first, first + width, lanes):
-                    pack(
-                        right, strip * width * n_k + j - first, width, places[7], rhs, of_rhs,
-                        places[3], j, n_j, places[5], n_k, lanes, kind,
-                    )  # fmt: skip
+            j = 0
+            while j < pitch:  # right[strip, k, column]
+                if pack_across(
+                    right, width, sizes[11], places[8], rhs, of_rhs,
+                    places[3], j, n_j, places[5], n_k, kind,
+                ):  # fmt: skip
+                    j += sizes[11] * lanes
+                    continue
+                pack(
+                    right, j // width * width * n_k + j % width, width, sizes[10], places[7], rhs, of_rhs,
+                    places[3], j, n_j, places[5], n_k, lanes, kind,
+                )  # fmt: skip
+                j += lanes
             for i1 in range(0, n_i, panel_rows):
                 n_rows = min(panel_rows, n_i - i1)
                 bands = (n_rows + height - 1) // height
@@ -82,7 +89,7 @@ def multiply_tiles(
                     sums[base : base + bands * height * pitch] = 0
                 for band in range(bands):  # left[band, k, row]
                     pack(
-                        left, band * height * n_k, height, places[6], lhs, of_lhs,
+                        left, band * height * n_k, height, sizes[9], places[6], lhs, of_lhs,
                         places[1], i1 + band * height, n_i, places[4], n_k, height, kind,
                     )  # fmt: skip
                 for strip in range(strips):

@@ -301,51 +301,95 @@ def _to_float16(builder: Any, x: Any) -> Any:
 
 
 def pack(line: int) -> Any:
-    """pack(dst, d, pitch, steps, src, s, places, first, n, offsets, depth, count, kind): for i below count,
+    """pack(dst, d, pitch, step, steps, src, s, places, first, n, offsets, depth, count, kind): for i < count,
 
     dst[d + k * pitch + i] = src[s + places[first + i] + offsets[k]], or 0 where first + i is not below n.
 
-    What lies one after another along i is read by cache lines, along k by blocks that are transposed in
-    registers, if they are as wide as a line; steps[k] is k * pitch.
+    If they are as wide as a line, what lies one after another along i is read by lines; what does so along
+    k, k + step, ... by blocks that are transposed in registers. steps[j] is j * step * pitch.
+    """
+    import numpy as np
+    from numba.extending import register_jitable
+
+    from .vectors import transposing
+
+    place = np.uint64  # an index that is not taken for one from the end
+    enter, enter_line, block = entering(), entering_line(line), transposing()
+    is_run = register_jitable(_is_run)
+
+    def pack(
+        dst: Any, d: int, pitch: int, step: int, steps: Any, src: Any, s: int,
+        places: Any, first: int, n: int, offsets: Any, depth: int, count: int, kind: int,
+    ) -> None:  # fmt: skip
+        is_line = count * dst.itemsize == line
+        if is_line and is_run(places, first, n, count, 1):
+            for k in range(depth):
+                enter_line(dst, d + k * pitch, src, s + places[first] + offsets[k], kind)
+            return
+        done = 0
+        is_plain = kind == NUMBERS and dst.itemsize == src.itemsize and dst.itemsize >= 4
+        if is_line and is_plain and first + count <= n:
+            done = depth // (step * count) * (step * count)
+            for k0 in range(0, done, step * count):
+                for k in range(k0, k0 + step):
+                    to = d + k * pitch
+                    if is_run(offsets, k, depth, count, step):
+                        block(dst, src, steps, places, 0, first, to - first, s + offsets[k])
+                        continue
+                    for i in range(count):
+                        start = s + places[first + i]
+                        for j in range(count):
+                            x = src[place(start + offsets[k + j * step])]
+                            dst[place(to + steps[j] + i)] = enter(x, dst, kind)
+        for i in range(count):
+            if first + i < n:
+                start = s + places[first + i]
+                for k in range(done, depth):
+                    x = src[place(start + offsets[k])]
+                    dst[place(d + k * pitch + i)] = enter(x, dst, kind)
+            else:
+                for k in range(done, depth):
+                    dst[d + k * pitch + i] = 0
+
+    return register_jitable(pack)
+
+
+def pack_across(line: int) -> Any:
+    """pack_across(dst, width, step, steps, src, s, places, first, n, offsets, depth, kind): whether, for all k
+    and the columns j = first, ..., first + step * lanes - 1, by blocks that are transposed,
+
+    dst[(j // width * depth + k) * width + j % width] = src[s + places[j] + offsets[k]]
+
+    has been done: where elements lie one after another along j, j + step, ... steps is scratch.
     """
     from numba.extending import register_jitable
 
     from .vectors import transposing
 
-    enter, enter_line, block = entering(), entering_line(line), transposing()
+    block = transposing()
     is_run = register_jitable(_is_run)
 
-    def pack(
-        dst: Any, d: int, pitch: int, steps: Any, src: Any, s: int,
-        places: Any, first: int, n: int, offsets: Any, depth: int, count: int, kind: int,
-    ) -> None:  # fmt: skip
-        is_line = count * dst.itemsize == line
-        if is_line and is_run(places, first, n, count):
+    def pack_across(
+        dst: Any, width: int, step: int, steps: Any, src: Any, s: int,
+        places: Any, first: int, n: int, offsets: Any, depth: int, kind: int,
+    ) -> bool:  # fmt: skip
+        lanes = line // dst.itemsize
+        if kind != NUMBERS or dst.itemsize != src.itemsize or dst.itemsize < 4:
+            return False
+        if step % lanes != 0 or first % lanes != 0 or step * lanes % width != 0:
+            return False
+        for j in range(step):
+            if not is_run(places, first + j, n, lanes, step):
+                return False
+        for j in range(first, first + step, lanes):
+            for i in range(lanes):
+                column = j + i * step
+                steps[i] = column // width * width * depth + column % width
             for k in range(depth):
-                enter_line(dst, d + k * pitch, src, s + places[first] + offsets[k], kind)
-            return
-        is_plain = kind == NUMBERS and dst.itemsize == src.itemsize and dst.itemsize >= 4
-        if is_line and is_plain and first + count <= n:
-            for k in range(0, depth, count):
-                to = d + k * pitch
-                if is_run(offsets, k, depth, count):
-                    block(dst, src, steps, places, 0, first, to - first, s + offsets[k])
-                    continue
-                for i in range(count):
-                    start = s + places[first + i]
-                    for j in range(min(count, depth - k)):
-                        dst[to + j * pitch + i] = enter(src[start + offsets[k + j]], dst, kind)
-            return
-        for i in range(count):
-            if first + i < n:
-                start = s + places[first + i]
-                for k in range(depth):
-                    dst[d + k * pitch + i] = enter(src[start + offsets[k]], dst, kind)
-            else:
-                for k in range(depth):
-                    dst[d + k * pitch + i] = 0
+                block(dst, src, steps, places, 0, j, k * width - j, s + offsets[k])
+        return True
 
-    return register_jitable(pack)
+    return register_jitable(pack_across)
 
 
 def unpack(line: int) -> Any:
@@ -353,8 +397,10 @@ def unpack(line: int) -> Any:
 
     out[to + rows[first + i] + columns[j]] = sums[at + i * pitch + j].
     """
+    import numpy as np
     from numba.extending import register_jitable
 
+    place = np.uint64
     leave, leave_line = leaving(), leaving_line(line)
     is_run = register_jitable(_is_run)
 
@@ -364,7 +410,7 @@ def unpack(line: int) -> Any:
     ) -> None:  # fmt: skip
         lanes = line // sums.itemsize
         for j0 in range(0, n, lanes):
-            if is_run(columns, j0, n, lanes):
+            if is_run(columns, j0, n, lanes, 1):
                 for i in range(count):
                     start = to + columns[j0] + rows[first + i]
                     leave_line(out, start, sums, at + i * pitch + j0, kind)
@@ -372,7 +418,8 @@ def unpack(line: int) -> Any:
             for i in range(count):
                 start = to + rows[first + i]
                 for j in range(j0, min(j0 + lanes, n)):
-                    out[start + columns[j]] = leave(sums[at + i * pitch + j], out, kind)
+                    x = sums[place(at + i * pitch + j)]
+                    out[place(start + columns[j])] = leave(x, out, kind)
 
     return register_jitable(unpack)
 
@@ -406,12 +453,12 @@ def _walk(axes: Any, start: int, count: int, first: Any, second: Any) -> None:
         done += run
 
 
-def _is_run(offsets: Any, first: int, n: int, count: int) -> bool:
-    """Whether offsets first, ..., first + count - 1 are below n in number and one after another in memory."""
-    if first + count > n:
+def _is_run(offsets: Any, first: int, n: int, count: int, step: int) -> bool:
+    """Whether of n offsets those of first, first + step, ..., `count` of them, are one after another."""
+    if first + (count - 1) * step >= n:
         return False
     start = offsets[first]
     run = True
     for k in range(1, count):
-        run &= offsets[first + k] == start + k
+        run &= offsets[first + k * step] == start + k
     return run

@@ -43,6 +43,7 @@ def intrinsics() -> dict[str, Any]:
         "relax": _relax(),
         "multiply_block": panels.multiply_block(LINE),
         "pack": panels.pack(LINE),
+        "pack_across": panels.pack_across(LINE),
         "unpack": panels.unpack(LINE),
         "walk": panels.walk(),
     }
