@@ -123,18 +123,25 @@ def _sizes(dims: DotDims, output: ArraySpec, threads: int | None = None) -> Shap
         m, n = n, m
     _, _, wide = _numbers(output.dtype)
     height, width = block_shape(wide, LINE)
-    rows, columns = min(m, TILE[0]), min(n, TILE[1])
-    wanted = 4 * (threads or num_threads())
+    rows, columns = _part(m, -(-m // TILE[0]), height), _part(n, -(-n // TILE[1]), width)
+    threads = threads or num_threads()
+    wanted = 4 * threads if threads > 1 else 1
     while dims.batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
         if 2 * rows > columns and rows > 8 * height:
-            rows = -(-rows // 2)
-        elif columns > 4 * width:
-            columns = -(-columns // 2)
+            rows = _part(rows, 2, height)
+        elif columns > 4 * LINE // wide.itemsize:
+            columns = _part(columns, 2, width)
         else:
             break
     depth = DEPTH_OF_TRUTH if output.dtype.kind == "b" else PANEL[1]
     panel = -(-PANEL[0] // height) * height
     return m, n, k, rows, columns, min(panel, rows), min(depth, k), height, width
+
+
+def _part(n: int, parts: int, block: int) -> int:
+    """Rows or columns of one of so many equal parts, all but the last in whole blocks."""
+    part = -(-n // parts)
+    return min(n, -(-part // block) * block)
 
 
 def _elements(sizes: Shape) -> tuple[int, int, int]:
