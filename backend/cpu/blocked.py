@@ -70,7 +70,7 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
 
         def piece(start: int, stop: int) -> None:
             panels = (empty((count,), wide) for count in _elements(sizes))
-            places = np.empty((9, max(LINE, *sizes[3:7])), np.int64)
+            places = np.empty((9, _places(sizes)), np.int64)
             multiply_tiles(
                 start, stop, to, left, right, origins, *tables, numbers, kind, *panels, places
             )
@@ -88,7 +88,7 @@ def blocked_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     """Upper bound of the panels and sums of all threads."""
     _, _, wide = _numbers(output.dtype)
     sizes = _sizes(dims, output, threads=1)
-    places = 9 * 8 * max(LINE, *sizes[3:7])
+    places = 9 * 8 * _places(sizes)
     return threads * (sum(_elements(sizes)) * wide.itemsize + places)
 
 
@@ -136,6 +136,11 @@ def _sizes(dims: DotDims, output: ArraySpec, threads: int | None = None) -> Shap
     depth = DEPTH_OF_TRUTH if output.dtype.kind == "b" else PANEL[1]
     panel = -(-PANEL[0] // height) * height
     return m, n, k, rows, columns, min(panel, rows), min(depth, k), height, width
+
+
+def _places(sizes: Shape) -> int:
+    """Most offsets of one kind: of rows, columns and contracted elements, with a block beyond the edge."""
+    return max(LINE, *sizes[3:7]) + max(sizes[7:9])
 
 
 def _part(n: int, parts: int, block: int) -> int:

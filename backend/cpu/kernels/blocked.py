@@ -40,7 +40,7 @@ def multiply_tiles(
 
     The sums of a tile stay in a buffer until all k are added up, in order. A panel is packed in strips of
     the height (left) or width (right) of a block, whose elements stand side by side for each k; beyond the
-    edge they are 0.
+    edge they are any.
     """
     m, n, depth = sizes[0], sizes[1], sizes[2]
     tile_rows, tile_columns, panel_rows, panel_depth = sizes[3], sizes[4], sizes[5], sizes[6]
@@ -64,6 +64,10 @@ def multiply_tiles(
         walk(columns, j0, n_j, places[2], places[3])
         strips = (n_j + width - 1) // width
         pitch = strips * width
+        for i in range(n_i, n_i + height):  # what stands beyond the edge
+            places[1, i] = places[1, n_i - 1]
+        for j in range(n_j, n_j + width):
+            places[3, j] = places[3, n_j - 1]
         for k0 in range(0, depth, panel_depth):
             n_k = min(panel_depth, depth - k0)
             is_last = k0 + n_k >= depth and kind != TRUTH

@@ -303,7 +303,8 @@ def _to_float16(builder: Any, x: Any) -> Any:
 def pack(line: int) -> Any:
     """pack(dst, d, pitch, step, steps, src, s, places, first, n, offsets, depth, count, kind): for i < count,
 
-    dst[d + k * pitch + i] = src[s + places[first + i] + offsets[k]], or 0 where first + i is not below n.
+    dst[d + k * pitch + i] = src[s + places[first + i] + offsets[k]], or any number where first + i is not
+    below n; places have some that can be read there.
 
     If they are as wide as a line, what lies one after another along i is read by lines; what does so along
     k, k + step, ... by blocks that are transposed in registers. steps[j] is j * step * pitch.
@@ -328,19 +329,25 @@ def pack(line: int) -> Any:
             return
         done = 0
         is_plain = kind == NUMBERS and dst.itemsize == src.itemsize and dst.itemsize >= 4
-        if is_line and is_plain and first + count <= n:
-            done = depth // (step * count) * (step * count)
-            for k0 in range(0, done, step * count):
-                for k in range(k0, k0 + step):
-                    to = d + k * pitch
-                    if is_run(offsets, k, depth, count, step):
-                        block(dst, src, steps, places, 0, first, to - first, s + offsets[k])
-                        continue
-                    for i in range(count):
-                        start = s + places[first + i]
-                        for j in range(count):
-                            x = src[place(start + offsets[k + j * step])]
-                            dst[place(to + steps[j] + i)] = enter(x, dst, kind)
+        while is_line and is_plain and done + step * count <= depth:
+            if step == 1 and not is_run(offsets, done, depth, count, 1):
+                for i in range(count):
+                    dst[place(d + done * pitch + i)] = enter(
+                        src[place(s + places[first + i] + offsets[done])], dst, kind
+                    )
+                done += 1
+                continue
+            for k in range(done, done + step):
+                to = d + k * pitch
+                if is_run(offsets, k, depth, count, step):
+                    block(dst, src, steps, places, 0, first, to - first, s + offsets[k])
+                    continue
+                for i in range(count):
+                    start = s + places[first + i]
+                    for j in range(count):
+                        x = src[place(start + offsets[k + j * step])]
+                        dst[place(to + steps[j] + i)] = enter(x, dst, kind)
+            done += step * count
         for i in range(count):
             if first + i < n:
                 start = s + places[first + i]
