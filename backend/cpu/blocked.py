@@ -1,8 +1,10 @@
-"""Products of matrices of the dtypes that BLAS has not: integers, truth values, half precisions.
+"""Products of matrices without BLAS: of integers, truth values, half precisions; of real numbers, if asked
+for or where BLAS would have to copy both operands.
 
 out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j], a tile of out at a time; see `kernels.blocked`. Panels of
 both operands are packed from wherever they lie, as numbers that are multiplied fast:
 
+real numbers     as they are
 integers         in their own width, 8 bits in 16; a sum modulo 2**16 is one modulo 2**8 as well
 truth values     as 0 and 1 in 16 bits; what is not 0 after some terms is true
 half precisions  as float32, in which they are multiplied and added up, and rounded once
@@ -20,6 +22,7 @@ import numpy as np
 
 from ..._base.options import num_threads
 from ..catalogue import DotDims
+from ..matrices import TILE
 from ..protocol import Kernel
 from ..spec import ArraySpec, Shape, compute_dtype
 from .buffers import empty, empty_as
@@ -29,8 +32,6 @@ from .kernels.vectors import LINE
 from .strided import Axis, axis_table, element_strides, flat, merge_axes
 from .threads import parallel_for
 
-# most rows and columns of a tile: 1 MiB of sums of int64, written once for each panel
-TILE = (512, 256)
 # most rows and contracted elements: 256 KiB of int64, which stay in the L2 cache
 PANEL = (128, 256)
 DEPTH_OF_TRUTH = 64  # contracted truth values between looks whether all sums are true already
@@ -56,7 +57,9 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
         lhs, rhs = _readable(lhs), _readable(rhs)
         sizes = _sizes(dims, output)
         key = (sizes, target.strides, lhs.strides, rhs.strides)
-        seen, (tables, numbers) = kept[0]  # read once: another thread may put its own there at any time
+        seen, (tables, numbers) = kept[
+            0
+        ]  # read once: another thread may put its own there at any time
         if seen != key:
             steps, tables = _tables(dims, is_turned, target, lhs, rhs)
             numbers = np.array((*sizes, *steps))
@@ -174,10 +177,14 @@ def _tables(
         (lhs.shape[i], to[axis], left[i], right[j])
         for axis, (i, j) in enumerate(zip(dims.lhs_batch, dims.rhs_batch, strict=True))
     ]
-    rows = [(lhs.shape[i], to[axis], left[i]) for axis, i in enumerate(dims.lhs_free, n_batch)]
-    columns = [(rhs.shape[j], to[axis], right[j]) for axis, j in enumerate(dims.rhs_free, n_left)]
+    rows: list[Axis] = [
+        (lhs.shape[i], to[axis], left[i]) for axis, i in enumerate(dims.lhs_free, n_batch)
+    ]
+    columns: list[Axis] = [
+        (rhs.shape[j], to[axis], right[j]) for axis, j in enumerate(dims.rhs_free, n_left)
+    ]
     pairs = zip(dims.lhs_contracting, dims.rhs_contracting, strict=True)
-    contracted = [(lhs.shape[i], left[i], right[j]) for i, j in pairs]
+    contracted: list[Axis] = [(lhs.shape[i], left[i], right[j]) for i, j in pairs]
     if is_turned:
         batch = [(n, x, z, y) for n, x, y, z in batch]
         rows, columns = columns, rows
@@ -225,6 +232,8 @@ def _nearest(
         piece = max(parts, key=lambda d: (count * d % (PIECE // 2) == 0, d))
         if count * piece < PIECE // 2:  # not even half a cache line or two
             piece = n
+        if piece == 1:
+            break
         left.remove(axis)
         if piece < n:
             left.append((n // piece, *(piece * stride for stride in strides)))

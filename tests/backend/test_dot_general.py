@@ -104,6 +104,14 @@ LADDER: list[tuple[str, Call, dict[str, str]]] = [
         dot((2, 5000), (5000, 2), contracting=((1,), (0,))),
         {"compiled": "matmul", "blas": "gemm", "half": "gemm", "bool": "matmul", "other": "matmul"},
     ),
+    (
+        "contracted axes apart in both operands",
+        dot((4, 64, 256), (4, 64, 256), contracting=((0, 2), (0, 2))),
+        {
+            **dict.fromkeys(("float32 0", "float64 0", "compiled 0"), "blocked"),
+            **dict.fromkeys(("complex64", "complex128", "blas inf", "half inf"), "gemm"),
+        },
+    ),
 ]
 
 
@@ -122,7 +130,7 @@ def test_ladder() -> None:
                 with options(small=value):
                     got = engine(call, name)
                 seen.add(got)
-                for key in ("any", kind, f"{kind} {text}"):
+                for key in ("any", kind, f"{kind} {text}", name, f"{name} {text}"):
                     assert rungs.get(key, got) == got, f"{what}, {name}, small={text}"
                 if text == "inf":
                     assert got not in ("loops", "blocked")
@@ -132,15 +140,15 @@ def test_ladder() -> None:
 ASKED: dict[str, dict[str, tuple[str, ...]]] = {
     # engine that is asked for: by dtype or its kind, what runs each call of LADDER but the empty ones;
     # "" and kinds that are not here: the ladder's own choice
-    "multiply": {"any": ("", "", "", "multiply", "", "", "")},
-    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", "gemm")),
+    "multiply": {"any": ("", "", "", "multiply", "", "", "", "")},
+    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", "gemm", "gemm")),
     "batched gemm": dict.fromkeys(
-        ("blas", "half"), ("", "", "", "", "batched gemm", "batched gemm", "")
+        ("blas", "half"), ("", "", "", "", "batched gemm", "batched gemm", "", "")
     ),
-    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 7),
-    "loops": dict.fromkeys(("compiled", "blas", "half"), (*("loops",) * 6, "")),
-    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 7),
-    "sum product": {"any": ("sum product",) * 7},
+    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 8),
+    "loops": dict.fromkeys(("compiled", "blas", "half"), (*("loops",) * 6, "", "loops")),
+    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 8),
+    "sum product": {"any": ("sum product",) * 8},
 }
 
 

@@ -29,12 +29,13 @@ def multiply_tiles(
     rows: Any,  # [3, axes]: sizes, strides in out and lhs
     columns: Any,  # [3, axes]: sizes, strides in out and rhs
     contracted: Any,  # [3, axes]: sizes, strides in lhs and rhs
-    sizes: Any,  # [12]: m, n, k; of a tile rows and columns; of a panel rows and depth; of a block rows, columns
+    sizes: Any,  # [12]: m, n, k; of a tile rows, columns; of a panel rows, depth; of a block rows, columns;
+    # contracted elements from one to its neighbour in lhs, in rhs; columns to that in rhs
     kind: int,  # of elements, see panels.py
     left: Any,  # scratch: panels of lhs and rhs, sums of a tile, with whole blocks at the edges
     right: Any,
     sums: Any,
-    places: Any,  # scratch [8, ...]: offsets of rows, columns, contracted elements in two arrays each; in strips
+    places: Any,  # scratch [9, ...]: offsets of rows, columns, contracted elements in two arrays each; steps
 ) -> None:
     """out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j] for tiles start..stop.
 
@@ -88,7 +89,9 @@ def multiply_tiles(
             for i1 in range(0, n_i, panel_rows):
                 n_rows = min(panel_rows, n_i - i1)
                 bands = (n_rows + height - 1) // height
-                base = 0 if is_last and k0 == 0 else i1 * pitch  # one panel of k: its sums stay in cache
+                base = (
+                    0 if is_last and k0 == 0 else i1 * pitch
+                )  # one panel of k: its sums stay in cache
                 if k0 == 0:
                     sums[base : base + bands * height * pitch] = 0
                 for band in range(bands):  # left[band, k, row]

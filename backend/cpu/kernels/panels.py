@@ -362,8 +362,8 @@ def pack(line: int) -> Any:
 
 
 def pack_across(line: int) -> Any:
-    """pack_across(dst, width, step, steps, src, s, places, first, n, offsets, depth, kind): whether, for all k
-    and the columns j = first, ..., first + step * lanes - 1, by blocks that are transposed,
+    """pack_across(dst, width, step, steps, src, s, places, first, n, offsets, depth, kind): whether, for all
+    k and the columns j = first, ..., first + step * lanes - 1, by blocks that are transposed,
 
     dst[(j // width * depth + k) * width + j % width] = src[s + places[j] + offsets[k]]
 
