@@ -33,7 +33,7 @@ MOST = 1 << 1000  # multiplications that a float can count
 WIDEST = 512  # elements of a row from which it matters little that columns are longer
 TILE = (512, 256)
 """Most rows and columns of a tile of a product in blocks: 1 MiB of sums of float64."""
-SHORT = 16  # elements of an axis below which blocks or cache lines are not used well
+SHORT = 16  # rows and columns of a block, and elements that are whole cache lines
 BLOCKS = 0.9  # of the rate of BLAS, in blocks
 PANELS = 4  # times the rate of moves, while panels are packed
 MARGIN = 1.2  # times as long BLAS should take before blocks are preferred
@@ -219,9 +219,7 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
     found = plan_matrices(step, given, model)
     if found.packed[:2] != (True, True):
         return None
-    rows, columns = (
-        -(-x // SHORT) * SHORT for x in (m, n)
-    )  # blocks are whole at the edges as well
+    rows, columns = (-(-x // SHORT) * SHORT for x in (m, n))  # at the edges blocks are whole, too
     lhs, rhs, out = step.nbytes
     packed = lhs * -(-n // TILE[1]) + rhs * -(-m // TILE[0])
     seconds = (
@@ -233,10 +231,11 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
 
 
 def _have_ends(step: Contraction, orders: Orders) -> bool:
-    """Whether two arrays have unit stride along one axis of each group or along none, and none is short."""
+    """Whether two arrays have unit stride along one axis of each group or along none, all of them whole
+    cache lines."""
     ends: dict[int, int] = {}
     for order in orders:
-        if not order or step.sizes[order[-1]] < SHORT or order[-1] in step.batch:
+        if not order or step.sizes[order[-1]] % SHORT != 0 or order[-1] in step.batch:
             return False
         groups = (step.rows, step.columns, step.contracted)
         group = next(at for at, labels in enumerate(groups) if order[-1] in labels)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._base.options import options
 from ..._base.progress import Progress
+from ..catalogue import Attrs
 from ..spec import dtype_from_name
 from .backend import CpuBackend, cpu
 
@@ -64,7 +65,7 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
     large = np.ones((128, 128), dtype)
     if dtype.name in supported["dot_general"]:
         yield lambda: backend.apply("dot_general", batch, matrices, matrices)  # in a loop nest
-        yield lambda: backend.apply("dot_general", one, large, large)  # in blocks, without BLAS
+        yield lambda: _in_blocks(backend, one, large)
     for op in _REDUCTIONS:
         if dtype.name not in supported[op]:
             continue
@@ -74,3 +75,8 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
             if op in ("reduce_max", "reduce_min"):
                 attrs["initial"] = None  # type: ignore[assignment]
             yield lambda op=op, attrs=attrs, x=x: backend.apply(op, attrs, x)  # type: ignore[misc]
+
+
+def _in_blocks(backend: CpuBackend, attrs: Attrs, x: Any) -> Any:
+    with options(engine="blocked"):
+        return backend.apply("dot_general", attrs, x, x)
