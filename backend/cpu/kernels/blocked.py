@@ -75,7 +75,7 @@ def multiply_tiles(
             walk(contracted, k0, n_k, places[4], places[5])
             j = 0
             while j < pitch:  # right[strip, k, column]
-                if pack_across(
+                if sizes[11] > 1 and pack_across(
                     right, width, sizes[11], places[8], rhs, of_rhs,
                     places[3], j, n_j, places[5], n_k, kind,
                 ):  # fmt: skip

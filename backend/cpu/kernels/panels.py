@@ -428,7 +428,7 @@ def unpack(line: int) -> Any:
                     x = sums[place(at + i * pitch + j)]
                     out[place(start + columns[j])] = leave(x, out, kind)
 
-    return register_jitable(unpack)
+    return register_jitable(inline="always")(unpack)
 
 
 def walk() -> Any:
