@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from .._base.options import get_options
 from .cost_model import ENOUGH, MODELS, RATES, THREADED, CostModel
 from .rules import DotDims
 from .spec import ArraySpec
@@ -30,6 +31,12 @@ Orders = tuple[Order, Order, Order]  # of lhs, rhs and out
 FEW = 64  # columns of a matrix that is written faster as rows
 MOST = 1 << 1000  # multiplications that a float can count
 WIDEST = 512  # elements of a row from which it matters little that columns are longer
+TILE = (512, 256)
+"""Most rows and columns of a tile of a product in blocks: 1 MiB of sums of float64."""
+SHORT = 16  # rows and columns of a block, and elements that are whole cache lines
+BLOCKS = 0.9  # of the rate of BLAS, in blocks
+PANELS = 4  # times the rate of moves, while panels are packed
+MARGIN = 1.2  # times as long BLAS should take before blocks are preferred
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
 
@@ -194,6 +201,47 @@ def plan_matrices(step: Contraction, given: Orders, model: CostModel | None = No
             break  # nothing can be better
     assert best is not None  # where all is copied, everything fits
     return best
+
+
+def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = None) -> float | None:
+    """Seconds of products of real numbers in blocks, which are packed panel by panel from wherever they lie;
+    None where BLAS should take no longer.
+
+    BLAS multiplies faster and needs no help with what it can read. What pays is to copy neither operand,
+    where it would need both copied, and where panels are read in whole cache lines.
+    """
+    model = model or MODELS.current
+    batch, m, n, k = step.amounts
+    if step.rate < 1 or not max(1, get_options().small) <= batch * m * n * k < MOST:
+        return None
+    if min(m, n) < SHORT or not _have_ends(step, given):
+        return None
+    found = plan_matrices(step, given, model)
+    if found.packed[:2] != (True, True):
+        return None
+    rows, columns = (-(-x // SHORT) * SHORT for x in (m, n))  # at the edges blocks are whole, too
+    lhs, rhs, out = step.nbytes
+    packed = lhs * -(-n // TILE[1]) + rhs * -(-m // TILE[0])
+    seconds = (
+        batch * rows * columns * k / (model.products * step.rate * BLOCKS)
+        + packed / (model.moves * PANELS)
+        + 2 * out / model.stream
+    )
+    return seconds if seconds * MARGIN < found.seconds else None
+
+
+def _have_ends(step: Contraction, orders: Orders) -> bool:
+    """Whether two arrays have unit stride along one axis of each group or along none, all of them whole
+    cache lines."""
+    ends: dict[int, int] = {}
+    for order in orders:
+        if not order or step.sizes[order[-1]] % SHORT != 0 or order[-1] in step.batch:
+            return False
+        groups = (step.rows, step.columns, step.contracted)
+        group = next(at for at, labels in enumerate(groups) if order[-1] in labels)
+        if ends.setdefault(group, order[-1]) != order[-1]:
+            return False
+    return True
 
 
 PACKINGS: tuple[tuple[bool, bool, bool], ...] = (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .catalogue import CATALOGUE, Attrs, dot_dims
 from .cost_model import MODELS, RATES
 from .fusion import ProductFusionPlan
-from .matrices import contraction_of, orders_of, plan_products
+from .matrices import contraction_of, orders_of, panel_seconds, plan_products
 from .spec import ArraySpec, compute_dtype
 
 MOST = 1 << 63  # bytes that a machine can address
@@ -61,7 +61,11 @@ def predict(
         return Prediction(
             max(streamed, START + work / (model.products * model.nest)), 0, moved, work
         )
-    found = plan_products(step, orders_of(step, left, right, (lhs, rhs, outputs[0])))
+    orders = orders_of(step, left, right, (lhs, rhs, outputs[0]))
+    in_blocks = panel_seconds(step, orders)
+    if in_blocks is not None:
+        return Prediction(START + in_blocks, 0, moved, work)
+    found = plan_products(step, orders)
     return Prediction(START + found.seconds, found.copied_bytes, moved, work)
 
 

@@ -1,8 +1,10 @@
-"""Products of matrices of the dtypes that BLAS has not: integers, truth values, half precisions.
+"""Products of matrices without BLAS: of integers, truth values, half precisions; of real numbers, if asked
+for or where BLAS would have to copy both operands.
 
 out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j], a tile of out at a time; see `kernels.blocked`. Panels of
 both operands are packed from wherever they lie, as numbers that are multiplied fast:
 
+real numbers     as they are
 integers         in their own width, 8 bits in 16; a sum modulo 2**16 is one modulo 2**8 as well
 truth values     as 0 and 1 in 16 bits; what is not 0 after some terms is true
 half precisions  as float32, in which they are multiplied and added up, and rounded once
@@ -12,61 +14,66 @@ No copy of a whole operand is made. Scratch: panels and sums of one tile for eac
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..._base.options import num_threads
 from ..catalogue import DotDims
+from ..matrices import TILE
 from ..protocol import Kernel
 from ..spec import ArraySpec, Shape, compute_dtype
 from .buffers import empty, empty_as
 from .kernels.blocked import multiply_tiles
-from .kernels.panels import BFLOAT16, FLOAT16, HEIGHT, NUMBERS, TRUTH
+from .kernels.panels import BFLOAT16, FLOAT16, NUMBERS, TRUTH, block_shape
 from .kernels.vectors import LINE
-from .strided import axis_table, element_strides, flat, merge_axes
+from .strided import Axis, axis_table, element_strides, flat, merge_axes
 from .threads import parallel_for
 
-# most rows and columns of a tile: 1 MiB of sums of int64, written once for each panel
-TILE = (512, 256)
 # most rows and contracted elements: 256 KiB of int64, which stay in the L2 cache
 PANEL = (128, 256)
 DEPTH_OF_TRUTH = 64  # contracted truth values between looks whether all sums are true already
+PIECE = 16  # elements one after another that are enough for whole cache lines
+THIN = 64  # rows or columns below which it is they that decide which are taken for the rows
 LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
 
 
 def suits_dtype(dtype: np.dtype[np.generic]) -> bool:
     """Whether this kernel computes with `dtype`."""
-    return dtype.kind in "biu" or compute_dtype(dtype) != dtype
+    return dtype.kind in "biu" or dtype.char in "fd" or compute_dtype(dtype) != dtype
 
 
 def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general`; tables are kept for the strides last seen."""
     kind, words, wide = _numbers(output.dtype)
-    is_turned = dims.m > dims.n  # columns, packed by whole lines, are what there is more of
-    kept: list[tuple[Any, tuple[Any, ...]]] = [(None, ())]
+    is_turned = _is_turned(dims, output)
+    kept: list[tuple[Any, tuple[Any, ...]]] = [(None, ((), None))]
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         is_direct = out is not None and element_strides(out) is not None
         target = out if is_direct else empty_as(output)
         lhs, rhs = _readable(lhs), _readable(rhs)
-        key = (target.strides, lhs.strides, rhs.strides)
-        seen, tables = kept[0]  # read once: another thread may put its own there at any time
+        sizes = _sizes(dims, output)
+        key = (sizes, target.strides, lhs.strides, rhs.strides)
+        seen, (tables, numbers) = kept[
+            0
+        ]  # read once: another thread may put its own there at any time
         if seen != key:
-            tables = _tables(dims, is_turned, target, lhs, rhs)
-            kept[0] = (key, tables)
+            steps, tables = _tables(dims, is_turned, target, lhs, rhs)
+            numbers = np.array((*sizes, *steps))
+            kept[0] = (key, (tables, numbers))
         if is_turned:
             lhs, rhs = rhs, lhs
         (to, origin), (left, of_left), (right, of_right) = (
             flat(target.view(words), writeable=True), flat(lhs.view(words)), flat(rhs.view(words))
         )  # fmt: skip
         origins = np.array((origin, of_left, of_right))
-        sizes = _sizes(dims, output.dtype)
-        numbers = np.array(sizes)
 
         def piece(start: int, stop: int) -> None:
             panels = (empty((count,), wide) for count in _elements(sizes))
-            places = np.empty((6, max(sizes[3], sizes[4], sizes[6])), np.int64)
+            places = np.empty((9, _places(sizes)), np.int64)
             multiply_tiles(
                 start, stop, to, left, right, origins, *tables, numbers, kind, *panels, places
             )
@@ -83,8 +90,8 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
 def blocked_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     """Upper bound of the panels and sums of all threads."""
     _, _, wide = _numbers(output.dtype)
-    sizes = _sizes(dims, output.dtype, threads=1)
-    places = 6 * 8 * max(sizes[3], sizes[4], sizes[6])
+    sizes = _sizes(dims, output, threads=1)
+    places = 9 * 8 * _places(sizes)
     return threads * (sum(_elements(sizes)) * wide.itemsize + places)
 
 
@@ -93,6 +100,8 @@ def _numbers(dtype: np.dtype[np.generic]) -> tuple[int, np.dtype[Any], np.dtype[
     if compute_dtype(dtype) != dtype:
         kind = FLOAT16 if dtype.char == "e" else BFLOAT16
         return kind, np.dtype(np.uint16), np.dtype(np.float32)
+    if dtype.kind == "f":
+        return NUMBERS, dtype, dtype
     words = np.dtype(f"i{dtype.itemsize}")
     return (
         TRUTH if dtype.kind == "b" else NUMBERS,
@@ -101,39 +110,66 @@ def _numbers(dtype: np.dtype[np.generic]) -> tuple[int, np.dtype[Any], np.dtype[
     )
 
 
-def _sizes(dims: DotDims, dtype: np.dtype[np.generic], threads: int | None = None) -> Shape:
+def _is_turned(dims: DotDims, output: ArraySpec) -> bool:
+    """Whether the rows of the result are what the kernel takes for columns, which are written by lines."""
+    if output.dtype.kind != "f" or min(dims.m, dims.n) < THIN:
+        return dims.m > dims.n  # columns, of which a block has more, are what there is more of
+    order = range(len(output.shape)) if output.layout is None else output.layout
+    last = [axis for axis in order if output.shape[axis] > 1][-1]
+    return 0 <= last - len(dims.lhs_batch) < len(dims.lhs_free)
+
+
+def _sizes(dims: DotDims, output: ArraySpec, threads: int | None = None) -> Shape:
     """What the kernel calls `sizes`. Smaller tiles give every thread some; they change no sum."""
-    m, n, k = min(dims.m, dims.n), max(dims.m, dims.n), dims.k
-    _, _, wide = _numbers(dtype)
-    width = LINE // wide.itemsize
-    rows, columns = min(m, TILE[0]), min(n, TILE[1])
-    wanted = 4 * (threads or num_threads())
+    m, n, k = dims.m, dims.n, dims.k
+    if _is_turned(dims, output):
+        m, n = n, m
+    _, _, wide = _numbers(output.dtype)
+    height, width = block_shape(wide, LINE)
+    rows, columns = _part(m, -(-m // TILE[0]), height), _part(n, -(-n // TILE[1]), width)
+    threads = threads or num_threads()
+    wanted = 4 * threads if threads > 1 else 1
     while dims.batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
-        if 2 * rows > columns and rows > 8 * HEIGHT:
-            rows = -(-rows // 2)
-        elif columns > 4 * width:
-            columns = -(-columns // 2)
+        if 2 * rows > columns and rows > 8 * height:
+            rows = _part(rows, 2, height)
+        elif columns > 4 * LINE // wide.itemsize:
+            columns = _part(columns, 2, width)
         else:
             break
-    depth = DEPTH_OF_TRUTH if dtype.kind == "b" else PANEL[1]
-    return m, n, k, rows, columns, min(PANEL[0], rows), min(depth, k), width
+    depth = DEPTH_OF_TRUTH if output.dtype.kind == "b" else PANEL[1]
+    panel = -(-PANEL[0] // height) * height
+    return m, n, k, rows, columns, min(panel, rows), min(depth, k), height, width
+
+
+def _places(sizes: Shape) -> int:
+    """Most offsets of one kind: of rows, columns and contracted elements, with a block beyond the edge."""
+    return max(LINE, *sizes[3:7]) + max(sizes[7:9])
+
+
+def _part(n: int, parts: int, block: int) -> int:
+    """Rows or columns of one of so many equal parts, all but the last in whole blocks."""
+    part = -(-n // parts)
+    return min(n, -(-part // block) * block)
 
 
 def _elements(sizes: Shape) -> tuple[int, int, int]:
     """Of a panel of lhs, one of rhs, and the sums of a tile."""
-    _, _, _, tile_rows, tile_columns, rows, depth, width = sizes
+    _, _, _, tile_rows, tile_columns, rows, depth, height, width = sizes
     columns = -(-tile_columns // width) * width
     return (
-        -(-rows // HEIGHT) * HEIGHT * depth,
+        -(-rows // height) * height * depth,
         columns * depth,
-        -(-tile_rows // HEIGHT) * HEIGHT * columns,
+        -(-tile_rows // height) * height * columns,
     )
 
 
-def _tables(dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any) -> tuple[Any, ...]:
-    """Sizes and strides of batch axes, rows, columns and contracted axes.
+def _tables(
+    dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any
+) -> tuple[tuple[int, int, int], tuple[Any, ...]]:
+    """Sizes and strides of batch axes, rows, columns and contracted axes; before them how many contracted
+    elements neighbours in either operand are apart, and how many columns.
 
-    Axes of one group are walked in the order of the operand's strides, which is what packing reads.
+    The kernel walks the axes of each group in the order in which they stand here.
     """
     to, left, right = (element_strides(x) or [] for x in (out, lhs, rhs))
     n_batch, n_left = len(dims.lhs_batch), len(dims.lhs_batch + dims.lhs_free)
@@ -141,16 +177,69 @@ def _tables(dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any) -> tup
         (lhs.shape[i], to[axis], left[i], right[j])
         for axis, (i, j) in enumerate(zip(dims.lhs_batch, dims.rhs_batch, strict=True))
     ]
-    rows = [(lhs.shape[i], to[axis], left[i]) for axis, i in enumerate(dims.lhs_free, n_batch)]
-    columns = [(rhs.shape[j], to[axis], right[j]) for axis, j in enumerate(dims.rhs_free, n_left)]
+    rows: list[Axis] = [
+        (lhs.shape[i], to[axis], left[i]) for axis, i in enumerate(dims.lhs_free, n_batch)
+    ]
+    columns: list[Axis] = [
+        (rhs.shape[j], to[axis], right[j]) for axis, j in enumerate(dims.rhs_free, n_left)
+    ]
     pairs = zip(dims.lhs_contracting, dims.rhs_contracting, strict=True)
-    contracted = [(lhs.shape[i], left[i], right[j]) for i, j in pairs]
+    contracted: list[Axis] = [(lhs.shape[i], left[i], right[j]) for i, j in pairs]
     if is_turned:
         batch = [(n, x, z, y) for n, x, y, z in batch]
         rows, columns = columns, rows
         contracted = [(n, y, x) for n, x, y in contracted]
-    groups = (sorted(axes, key=lambda axis: -abs(axis[2])) for axes in (rows, columns, contracted))
-    return axis_table(merge_axes(batch), 3), *(axis_table(merge_axes(axes)) for axes in groups)
+    order = 1 if _is_near(contracted, 1) and not _is_near(contracted, 2) else 2
+    ks, step = _walked(contracted, order)
+    rows, _ = _walked(rows, 2)
+    columns, across = _walked(columns, 1 if _is_near(columns, 1) else 2)
+    tables = [axis_table(merge_axes(axes)) for axes in (rows, columns, ks)]
+    steps = (*((1, step) if order == 1 else (step, 1)), across)
+    return steps, (axis_table(merge_axes(batch), 3), *tables)
+
+
+def _is_near(axes: list[Axis], array: int) -> bool:
+    return any(abs(axis[array]) == 1 and axis[0] > 1 for axis in axes)
+
+
+def _walked(axes: list[Axis], array: int) -> tuple[list[Axis], int]:
+    """Axes in the order of their strides in one of two arrays, 1 or 2. The fastest axes of the other come
+    before the fastest ones of this, both in short pieces, so that a panel takes whole cache lines of either.
+    Also how many elements further its neighbours in the other array are.
+    """
+    near, rest = _nearest(axes, array)
+    other, rest = _nearest(rest, 3 - array, near)
+    axes = [*sorted(rest, key=lambda axis: -abs(axis[array])), *other, *near]
+    at = next((at for at, axis in enumerate(axes) if abs(axis[3 - array]) == 1), len(axes))
+    return axes, math.prod(n for n, *_ in axes[at + 1 :])
+
+
+def _nearest(
+    axes: list[Axis], array: int, taken: Sequence[Axis] = ()
+) -> tuple[list[Axis], list[Axis]]:
+    """Axes of up to PIECE elements that are neighbours in an array, the slowest first, and the others. Those
+    that are taken already may lie between. An axis is cut only into equal parts."""
+    left, near, count = [axis for axis in axes if axis[0] > 1], list[Axis](), 1
+    while count < PIECE:
+        if between := next((x for x in taken if abs(x[array]) == count), None):
+            count *= between[0]
+            continue
+        axis = next((x for x in left if abs(x[array]) == count), None)
+        if axis is None:
+            break
+        n, *strides = axis
+        parts = [d for d in range(1, min(n, PIECE // count) + 1) if n % d == 0]
+        piece = max(parts, key=lambda d: (count * d % (PIECE // 2) == 0, d))
+        if count * piece < PIECE // 2:  # not even half a cache line or two
+            piece = n
+        if piece == 1:
+            break
+        left.remove(axis)
+        if piece < n:
+            left.append((n // piece, *(piece * stride for stride in strides)))
+        near.insert(0, (piece, *strides))
+        count *= n
+    return near, left
 
 
 def _readable(x: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from ..._base.options import get_options, num_threads
 from ..catalogue import Attrs, DotDims, dot_dims, infer
 from ..fusion import ElementwiseFusionPlan, FusionStep
-from ..matrices import TINY, contraction_of, orders_of, plan_products
+from ..matrices import TINY, contraction_of, orders_of, panel_seconds, plan_products
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, compute_dtype
 from . import blocked, loops, sum_product
@@ -48,7 +48,8 @@ def dot_engine(
     zeros         some size is 0
     ...           the rung that the option `engine` names, if it can run this contraction
     blocked       enough work in matrices large enough to pack, of integers, truth values or half precisions:
-                  a compiled product
+                  a compiled product; and of real numbers where BLAS would need copies of both operands and
+                  take longer with them (`panel_seconds`)
     gemm          one matrix product of BLAS dtype
     loops         something is contracted, enough work for a compiled loop nest, and: matrices so small that
                   calling BLAS for each would take longer, or integers and rows of 16 or more
@@ -63,7 +64,7 @@ def dot_engine(
         return "zeros"
     dtype, asked = inputs[0].dtype, get_options().engine
     suits_blocks = blocked.suits_dtype(dtype) and (
-        _suits_blocks(dims, dtype) if asked is None else asked == "blocked"
+        _suits_blocks(dims, inputs, output) if asked is None else asked == "blocked"
     )
     if suits_blocks:
         return "blocked"
@@ -97,10 +98,15 @@ def _able(dims: DotDims, dtype: np.dtype[np.generic]) -> dict[Engine, bool]:
     }
 
 
-def _suits_blocks(dims: DotDims, dtype: np.dtype[np.generic]) -> bool:
+def _suits_blocks(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None) -> bool:
     m, n, k = dims.m, dims.n, dims.k
+    lhs, rhs = inputs
+    dtype = lhs.dtype
     if dims.batch * m * n * k < max(1, get_options().small):
         return False
+    if dtype.char in BLAS:
+        step, left, right = contraction_of(dims, lhs, rhs)
+        return panel_seconds(step, orders_of(step, left, right, (lhs, rhs, output))) is not None
     if compute_dtype(dtype) != dtype:
         return m * n * k >= HALF and min(m, n, k) >= NARROW
     if m * n * k < BLOCK or max(m, n) < ROW or k == 1:
@@ -276,7 +282,7 @@ def dot_scratch_bytes(
         return 0
     if engine == "blocked":  # panels, and copies of operands whose strides are no whole elements
         panels = blocked.blocked_bytes(dims, output, threads or num_threads())
-        return panels + lhs.nbytes + rhs.nbytes
+        return panels + sum(x.nbytes for x in (lhs, rhs) if x.layout is None)
     if compute_dtype(lhs.dtype) != lhs.dtype:  # all in float32, and what that product needs
         inputs, output = tuple(map(_widened, inputs)), _widened(output, output.layout)
         return sum(x.nbytes for x in (*inputs, output)) + dot_scratch_bytes(attrs, inputs, output)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._base.options import options
 from ..._base.progress import Progress
+from ..catalogue import Attrs
 from ..dtypes import real_of
 from ..fusion import ProductFusionPlan, ProductStep
 from ..spec import ArraySpec, dtype_from_name
@@ -67,7 +68,7 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
     large = np.ones((128, 128), dtype)
     if dtype.name in supported["dot_general"]:
         yield lambda: backend.apply("dot_general", batch, matrices, matrices)  # in a loop nest
-        yield lambda: backend.apply("dot_general", one, large, large)  # in blocks, without BLAS
+        yield lambda: _in_blocks(backend, one, large)
     if (
         dtype.char in LANES and real_of(dtype) == dtype
     ):  # complex numbers take the kernel of real ones
@@ -92,3 +93,8 @@ def _in_lanes(backend: CpuBackend, plan: ProductFusionPlan, x: Any) -> None:
         kernel = backend.fuse(plan)
     assert kernel is not None
     kernel(x, x)
+
+
+def _in_blocks(backend: CpuBackend, attrs: Attrs, x: Any) -> Any:
+    with options(engine="blocked"):
+        return backend.apply("dot_general", attrs, x, x)

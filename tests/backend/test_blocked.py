@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -48,16 +49,34 @@ def blocks(call: Call, *arrays: np.ndarray, out: np.ndarray | None = None) -> np
         return np.asarray(BACKEND.apply(call.op, call.attrs, *arrays, out=out))
 
 
-def test_shapes(rng: np.random.Generator) -> None:
+def near(got: np.ndarray, call: Call, lhs: np.ndarray, rhs: np.ndarray) -> None:
+    """Exact for integers; else as near as sums of so many terms are."""
+    if lhs.dtype.kind != "f":
+        np.testing.assert_array_equal(got, reference(call.attrs, lhs, rhs))
+        return
+    wide = lhs.astype(np.longdouble), rhs.astype(np.longdouble)
+    want, scale = reference(call.attrs, *wide), reference(call.attrs, *map(abs, wide))
+    terms = math.prod(lhs.shape[axis] for axis in call.attrs["contracting"][0])
+    assert_close(got, want, scale, tolerance(lhs.dtype, terms, 2))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32", "float64"])
+def test_shapes(dtype: str, rng: np.random.Generator) -> None:
     for what, call in SHAPES:
         for k, layout in enumerate(LAYOUTS):
-            arrays = operands(call, "int64", layout, rng)
-            want = reference(call.attrs, *arrays)
+            arrays = operands(call, dtype, layout, rng)
             to = OUT_LAYOUTS[k % len(OUT_LAYOUTS)]
-            out = junk(call.output(np.dtype("int64")), to, rng)
-            np.testing.assert_array_equal(blocks(call, *arrays), want, err_msg=what)
-            assert blocks(call, *arrays, out=out) is out
-            np.testing.assert_array_equal(out, want, err_msg=f"{what}, {layout} to {to}")
+            out = junk(call.output(np.dtype(dtype)), to, rng)
+            near(blocks(call, *arrays), call, *arrays)
+            assert blocks(call, *arrays, out=out) is out, what
+            near(out, call, *arrays)
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Integers of the whole range, or numbers around 0."""
+    if dtype == "int64":
+        return rng.integers(-(2**63), 2**63 - 1, shape)
+    return rng.standard_normal(shape).astype(dtype)
 
 
 SIZES = st.lists(st.integers(1, 5), max_size=2).map(tuple)
@@ -65,6 +84,7 @@ SIZES = st.lists(st.integers(1, 5), max_size=2).map(tuple)
 
 @settings(max_examples=150)
 @given(
+    dtype=st.sampled_from(["int64", "float32", "float64"]),
     groups=st.tuples(*[SIZES] * 4),
     tile=st.sampled_from([(1, 1), (3, 5), (8, 64), (512, 256)]),
     panel=st.sampled_from([(4, 1), (4, 3), (128, 256)]),
@@ -73,6 +93,7 @@ SIZES = st.lists(st.integers(1, 5), max_size=2).map(tuple)
     seed=st.integers(0, 2**32 - 1),
 )
 def test_any_sizes_and_strides(
+    dtype: str,
     groups: tuple[tuple[int, ...], ...],
     tile: tuple[int, int],
     panel: tuple[int, int],
@@ -93,16 +114,51 @@ def test_any_sizes_and_strides(
     places = tuple(x[:b] for x in axes), tuple(x[b:k] for x in axes)
     call = dot(*shapes, *places)
     lhs, rhs = (
-        lay_out(rng.integers(-(2**63), 2**63 - 1, shape), layout, rng)
+        lay_out(numbers(rng, shape, dtype), layout, rng)
         for shape, layout in zip(shapes, layouts, strict=False)
     )
-    out = junk(call.output(np.dtype("int64")), layouts[2], rng)
+    out = junk(call.output(np.dtype(dtype)), layouts[2], rng)
     with pytest.MonkeyPatch.context() as patch, options(threads=threads):
         patch.setattr(blocked, "TILE", tile)
         patch.setattr(blocked, "PANEL", panel)
         patch.setattr(blocked, "LEAST", 0)
         assert blocks(call, lhs, rhs, out=out) is out
-    np.testing.assert_array_equal(out, reference(call.attrs, lhs, rhs))
+    near(out, call, lhs, rhs)
+
+
+LINES: list[Call] = [  # axes that are walked in pieces: each array has another fastest axis
+    dot((40, 16, 3, 32), (32, 3, 36, 16), contracting=((1, 2, 3), (3, 1, 0))),
+    dot((32, 3, 24, 20), (24, 40, 16), contracting=((2,), (0,))),
+    dot((20, 24, 3, 32), (16, 40, 24), contracting=((1,), (2,))),
+    dot((3, 100, 50), (3, 90, 50), contracting=((0, 2), (0, 2))),
+    dot((2,) * 12, (2,) * 11, contracting=((0, 11, 4, 7, 9), (3, 10, 0, 1, 8))),
+    dot((2, 100, 7, 23), (2, 7, 90, 23), ((0,), (0,)), ((3, 2), (3, 1))),
+]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float16", "float32", "float64"])
+def test_lines_and_transposed_blocks(dtype: str, rng: np.random.Generator) -> None:
+    """Packed by lines, by transposed blocks along and across strips, and one by one between them."""
+    for call in LINES:
+        for layout in ("C", "unaligned"):
+            lhs, rhs = operands(call, dtype, layout, rng)
+            if dtype == "float16":
+                wide = (x.astype(np.float64) for x in (lhs, rhs))
+                np.testing.assert_allclose(
+                    blocks(call, lhs, rhs), reference(call.attrs, *wide), rtol=2e-3, atol=0.1
+                )
+                continue
+            near(blocks(call, lhs, rhs), call, lhs, rhs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_infinite_and_nan(dtype: str) -> None:
+    """They reach the sums that they are in, and no others, edges of blocks included."""
+    call = dot((21, 9), (9, 35), contracting=((1,), (0,)))
+    lhs, rhs = np.ones((21, 9), dtype), np.ones((9, 35), dtype)
+    lhs[20, 3], lhs[4, 0], rhs[5, 34] = np.inf, np.nan, -np.inf
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(blocks(call, lhs, rhs), np.einsum("ik,kj->ij", lhs, rhs))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +225,7 @@ def test_half_precisions_add_up_in_float32(dtype: Any, rng: np.random.Generator)
     assert_close(blocks(call, lhs, rhs), wide[0] @ wide[1], scale, tolerance(dtype, 4000, 2))
 
 
-@pytest.mark.parametrize("name", ["int64", "float16"])
+@pytest.mark.parametrize("name", ["int64", "float16", "float32", "float64"])
 def test_same_bits_for_any_number_of_threads(name: str, rng: np.random.Generator) -> None:
     call = dot((3, 70, 300), (3, 300, 90), ((0,), (0,)), ((2,), (1,)))
     arrays = operands(call, name, "C", rng)
@@ -202,7 +258,7 @@ def test_one_kernel_in_eight_threads(rng: np.random.Generator) -> None:
         sys.setswitchinterval(interval)
 
 
-@pytest.mark.parametrize("name", ["bool", "int64", "float16"])
+@pytest.mark.parametrize("name", ["bool", "int64", "float16", "float64"])
 def test_scratch_is_bounded(name: str) -> None:
     """Panels and sums of each thread, for operands that are not copied."""
     call = dot((4096, 4096), (4096, 4096), contracting=((1,), (0,)))

@@ -96,6 +96,14 @@ LADDER: list[tuple[str, Call, dict[str, str]]] = [
         dot((2, 5000), (5000, 2), contracting=((1,), (0,))),
         {"compiled": "matmul", "blas": "gemm", "half": "gemm", "bool": "matmul", "other": "matmul"},
     ),
+    (
+        "contracted axes apart in both operands",
+        dot((4, 64, 256), (4, 64, 256), contracting=((0, 2), (0, 2))),
+        {
+            **dict.fromkeys(("float32 0", "float64 0", "compiled 0"), "blocked"),
+            **dict.fromkeys(("complex64", "complex128", "blas inf", "half inf"), "gemm"),
+        },
+    ),
 ]
 
 
@@ -114,7 +122,7 @@ def test_ladder() -> None:
                 with options(small=value):
                     got = engine(call, name)
                 seen.add(got)
-                for key in ("any", kind, f"{kind} {text}"):
+                for key in ("any", kind, f"{kind} {text}", name, f"{name} {text}"):
                     assert rungs.get(key, got) == got, f"{what}, {name}, small={text}"
                 if text == "inf":
                     assert got not in ("loops", "blocked")
@@ -122,17 +130,17 @@ def test_ladder() -> None:
 
 
 ASKED: dict[str, dict[str, tuple[str, ...]]] = {
-    # engine that is asked for: by kind of dtype, what runs each call of LADDER but the empty ones;
+    # engine that is asked for: by dtype or its kind, what runs each call of LADDER but the empty ones;
     # "" and kinds that are not here: the ladder's own choice
-    "multiply": {"any": ("", "", "", "multiply", "", "", "")},
-    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", "gemm")),
+    "multiply": {"any": ("", "", "", "multiply", "", "", "", "")},
+    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", "gemm", "gemm")),
     "batched gemm": dict.fromkeys(
-        ("blas", "half"), ("", "", "", "", "batched gemm", "batched gemm", "")
+        ("blas", "half"), ("", "", "", "", "batched gemm", "batched gemm", "", "")
     ),
-    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 7),
-    "loops": dict.fromkeys(("compiled", "blas", "half"), (*("loops",) * 6, "")),
-    "blocked": dict.fromkeys(("compiled", "bool", "half"), ("blocked",) * 7),
-    "sum product": {"any": ("sum product",) * 7},
+    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 8),
+    "loops": dict.fromkeys(("compiled", "blas", "half"), (*("loops",) * 6, "", "loops")),
+    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 8),
+    "sum product": {"any": ("sum product",) * 8},
     "lanes": {},
 }
 
@@ -143,7 +151,8 @@ def test_an_engine_that_is_asked_for_runs_what_it_can(asked: str) -> None:
     rows = [(what, call) for what, call, rungs in LADDER if rungs != {"any": "zeros"}]
     for name in DTYPES:
         by_kind = ASKED[asked]
-        rungs = by_kind.get("any") or by_kind.get(kind_of(name)) or ("",) * len(rows)
+        keys = ("any", name, kind_of(name))
+        rungs = next((by_kind[key] for key in keys if key in by_kind), ("",) * len(rows))
         for (what, call), rung in zip(rows, rungs, strict=True):
             with options(small=math.inf):
                 own = engine(call, name)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ..jit import kernel
-from .panels import HEIGHT, TRUTH
+from .panels import TRUTH
+
+LINE = 64  # bytes of a cache line
 
 # put here before a kernel is compiled; see panels.py
-entering: Any = None
-entering_line: Any = None
-is_run: Any = None
-leaving: Any = None
-leaving_line: Any = None
 multiply_block: Any = None
+pack: Any = None
+pack_across: Any = None
+unpack: Any = None
 walk: Any = None
 
 
@@ -29,22 +29,26 @@ def multiply_tiles(
     rows: Any,  # [3, axes]: sizes, strides in out and lhs
     columns: Any,  # [3, axes]: sizes, strides in out and rhs
     contracted: Any,  # [3, axes]: sizes, strides in lhs and rhs
-    sizes: Any,  # [8]: m, n, k; rows and columns of a tile; rows and depth of a panel; columns of a block
+    sizes: Any,  # [12]: m, n, k; of a tile rows, columns; of a panel rows, depth; of a block rows, columns;
+    # contracted elements from one to its neighbour in lhs, in rhs; columns to that in rhs
     kind: int,  # of elements, see panels.py
     left: Any,  # scratch: panels of lhs and rhs, sums of a tile, with whole blocks at the edges
     right: Any,
     sums: Any,
-    places: Any,  # scratch [6, ...]: offsets of rows, columns and contracted elements, in two arrays each
+    places: Any,  # scratch [9, ...]: offsets of rows, columns, contracted elements in two arrays each; steps
 ) -> None:
     """out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j] for tiles start..stop.
 
     The sums of a tile stay in a buffer until all k are added up, in order. A panel is packed in strips of
     the height (left) or width (right) of a block, whose elements stand side by side for each k; beyond the
-    edge they are 0.
+    edge they are any.
     """
     m, n, depth = sizes[0], sizes[1], sizes[2]
     tile_rows, tile_columns, panel_rows, panel_depth = sizes[3], sizes[4], sizes[5], sizes[6]
-    width = sizes[7]
+    height, width = sizes[7], sizes[8]
+    lanes = LINE // sums.itemsize
+    for k in range(lanes):
+        places[6, k], places[7, k] = k * sizes[9] * height, k * sizes[10] * width
     down, across = (m + tile_rows - 1) // tile_rows, (n + tile_columns - 1) // tile_columns
     for tile in range(start, stop):
         i0, j0 = tile % down * tile_rows, tile // down % across * tile_columns
@@ -61,46 +65,48 @@ def multiply_tiles(
         walk(columns, j0, n_j, places[2], places[3])
         strips = (n_j + width - 1) // width
         pitch = strips * width
-        sums[: (n_i + HEIGHT - 1) // HEIGHT * HEIGHT * pitch] = 0
+        for i in range(n_i, n_i + height):  # what stands beyond the edge
+            places[1, i] = places[1, n_i - 1]
+        for j in range(n_j, n_j + width):
+            places[3, j] = places[3, n_j - 1]
         for k0 in range(0, depth, panel_depth):
             n_k = min(panel_depth, depth - k0)
+            is_last = k0 + n_k >= depth and kind != TRUTH
             walk(contracted, k0, n_k, places[4], places[5])
-            for strip in range(strips):  # right[strip, k, column]
-                first, base = strip * width, strip * width * n_k
-                if is_run(places[3], first, n_j, width):
-                    source = of_rhs + places[3][first]
-                    for k in range(n_k):
-                        entering_line(right, base + k * width, rhs, source + places[5][k], kind)
+            j = 0
+            while j < pitch:  # right[strip, k, column]
+                if sizes[11] > 1 and pack_across(
+                    right, width, sizes[11], places[8], rhs, of_rhs,
+                    places[3], j, n_j, places[5], n_k, kind,
+                ):  # fmt: skip
+                    j += sizes[11] * lanes
                     continue
-                for j in range(width):
-                    if first + j < n_j:
-                        source = of_rhs + places[3][first + j]
-                        for k in range(n_k):
-                            x = rhs[source + places[5][k]]
-                            right[base + k * width + j] = entering(x, sums, kind)
-                    else:
-                        for k in range(n_k):
-                            right[base + k * width + j] = 0
+                pack(
+                    right, j // width * width * n_k + j % width, width, sizes[10], places[7], rhs, of_rhs,
+                    places[3], j, n_j, places[5], n_k, lanes, kind,
+                )  # fmt: skip
+                j += lanes
             for i1 in range(0, n_i, panel_rows):
-                bands = (min(panel_rows, n_i - i1) + HEIGHT - 1) // HEIGHT
+                n_rows = min(panel_rows, n_i - i1)
+                bands = (n_rows + height - 1) // height
+                base = (
+                    0 if is_last and k0 == 0 else i1 * pitch
+                )  # one panel of k: its sums stay in cache
+                if k0 == 0:
+                    sums[base : base + bands * height * pitch] = 0
                 for band in range(bands):  # left[band, k, row]
-                    first, base = i1 + band * HEIGHT, band * HEIGHT * n_k
-                    for i in range(HEIGHT):
-                        if first + i < n_i:
-                            source = of_lhs + places[1][first + i]
-                            for k in range(n_k):
-                                x = lhs[source + places[4][k]]
-                                left[base + k * HEIGHT + i] = entering(x, sums, kind)
-                        else:
-                            for k in range(n_k):
-                                left[base + k * HEIGHT + i] = 0
+                    pack(
+                        left, band * height * n_k, height, sizes[9], places[6], lhs, of_lhs,
+                        places[1], i1 + band * height, n_i, places[4], n_k, height, kind,
+                    )  # fmt: skip
                 for strip in range(strips):
                     for band in range(bands):
-                        at = (i1 + band * HEIGHT) * pitch + strip * width
                         multiply_block(
-                            sums, left, right, n_k, at, pitch,
-                            band * HEIGHT * n_k, strip * width * n_k,
+                            sums, left, right, n_k, base + band * height * pitch + strip * width, pitch,
+                            band * height * n_k, strip * width * n_k,
                         )  # fmt: skip
+                if is_last:
+                    unpack(out, to, places[0], i1, n_rows, places[2], n_j, sums, base, pitch, kind)
             if kind == TRUTH:  # a count must not come round to 0; once all are true, they stay so
                 missing = 0
                 for i in range(n_i):
@@ -109,15 +115,5 @@ def multiply_tiles(
                         missing += sums[at] == 0
                 if missing == 0:
                     break
-        for strip in range(strips):
-            first = strip * width
-            if is_run(places[2], first, n_j, width):
-                start_of_run = to + places[2][first]
-                for i in range(n_i):
-                    at = i * pitch + first
-                    leaving_line(out, start_of_run + places[0][i], sums, at, kind)
-                continue
-            for i in range(n_i):
-                for j in range(first, min(first + width, n_j)):
-                    x = sums[i * pitch + j]
-                    out[to + places[0][i] + places[2][j]] = leaving(x, out, kind)
+        if kind == TRUTH:
+            unpack(out, to, places[0], 0, n_i, places[2], n_j, sums, 0, pitch, kind)

@@ -8,42 +8,55 @@ from __future__ import annotations
 from typing import Any
 
 HEIGHT = 4
-"""Rows of a block: the sums of 4 rows and one cache line of columns fill half of the registers of AVX2."""
+"""Rows of sums that stay in registers: with one cache line of columns they fill half of those of AVX2."""
+COLUMNS = 16
+"""Columns of a block of floating-point numbers, whose rows fill a cache line: 16 registers of AVX-512."""
 
 NUMBERS, TRUTH, FLOAT16, BFLOAT16 = range(4)
 """What the elements of a buffer are; half precisions are given as their 16 bits."""
 
 
-def multiply_block(line: int) -> Any:
-    """multiply_block(sums, left, right, depth, at, pitch, at_left, at_right): for the rows i of a block and
-    one cache line of columns j,
+def block_shape(dtype: Any, line: int) -> tuple[int, int]:
+    """Rows and columns of a block of sums of this dtype (of NumPy or numba).
 
-    sums[at + i * pitch + j] += sum_k left[at_left + k * HEIGHT + i] * right[at_right + k * columns + j].
-
-    The sums stay in registers; a product and its sum may be one fused operation.
+    A sum of products takes several cycles until it can be added to: a block needs as many sums as the
+    registers can hold. Multiplying integers takes longer, and their matrices are smaller.
     """
-    from llvmlite import ir
+    lanes = line // dtype.itemsize
+    return (lanes, COLUMNS) if dtype.kind == "f" else (HEIGHT, lanes)
+
+
+def multiply_block(line: int) -> Any:
+    """multiply_block(sums, left, right, depth, at, pitch, at_left, at_right): for the rows i and columns j of
+    a block of `block_shape`,
+
+    sums[at + i * pitch + j] += sum_k left[at_left + k * rows + i] * right[at_right + k * columns + j].
+
+    As many sums as there are registers for stay in these; a product and its sum may be one fused operation.
+    """
+    import numpy as np
+    from llvmlite import binding, ir
     from numba import types
     from numba.extending import intrinsic
+    from numba.np.numpy_support import as_dtype
 
     from .vectors import _data
 
     word = ir.IntType(64)
+    is_wide = bool(binding.get_host_cpu_features().get("avx512f"))
 
     @intrinsic  # type: ignore[untyped-decorator]
     def multiply_block(
         typing: Any, sums: Any, left: Any, right: Any,
         depth: Any, at: Any, pitch: Any, at_left: Any, at_right: Any,
     ) -> Any:  # fmt: skip
-        bits = sums.dtype.bitwidth
-        is_float = isinstance(sums.dtype, types.Float)
-        lanes = line * 8 // bits
-        kinds: dict[int, Any] = {32: ir.FloatType, 64: ir.DoubleType}
-        element = kinds[bits]() if is_float else ir.IntType(bits)
-        vector = ir.VectorType(element, lanes)
+        dtype: np.dtype[Any] = as_dtype(sums.dtype)
+        height, width = block_shape(dtype, line)
+        lanes = line // dtype.itemsize
+        vector = ir.VectorType(_element(sums.dtype), lanes)
 
         def product(builder: Any, total: Any, x: Any, y: Any) -> Any:
-            if not is_float:
+            if dtype.kind != "f":
                 return builder.add(total, builder.mul(x, y))
             return builder.fadd(total, builder.fmul(x, y, flags=("contract",)), flags=("contract",))
 
@@ -54,40 +67,53 @@ def multiply_block(line: int) -> Any:
             )
             depth, at, pitch, at_left, at_right = args[3:]
 
+            def plus(x: Any, n: int) -> Any:
+                return builder.add(x, ir.Constant(word, n))
+
             def pointer(base: Any, start: Any) -> Any:
                 return builder.bitcast(builder.gep(base, (start,)), vector.as_pointer())
 
-            rows = []
-            for i in range(HEIGHT):
-                start = builder.add(at, builder.mul(ir.Constant(word, i), pitch))
-                rows.append(pointer(to, start))
-            first = [builder.load(row, align=bits // 8) for row in rows]
-            before = builder.block
-            body, after = (builder.append_basic_block(name) for name in ("body", "after"))
-            builder.branch(body)
+            def add_up(rows: range, lines: range) -> None:
+                targets = [
+                    pointer(to, plus(builder.add(at, builder.mul(ir.Constant(word, i), pitch)), j))
+                    for i in rows
+                    for j in lines
+                ]
+                first = [builder.load(target, align=dtype.itemsize) for target in targets]
+                before = builder.block
+                body, after = (builder.append_basic_block(name) for name in ("body", "after"))
+                builder.branch(body)
 
-            builder.position_at_end(body)
-            k = builder.phi(word)
-            k.add_incoming(ir.Constant(word, 0), before)
-            totals = [builder.phi(vector) for _ in range(HEIGHT)]
-            for total, value in zip(totals, first, strict=True):
-                total.add_incoming(value, before)
-            start = builder.add(at_right, builder.mul(k, ir.Constant(word, lanes)))
-            line_of_b = builder.load(pointer(b, start), align=bits // 8)
-            start = builder.add(at_left, builder.mul(k, ir.Constant(word, HEIGHT)))
-            added = []
-            for i, total in enumerate(totals):
-                here = builder.gep(a, (builder.add(start, ir.Constant(word, i)),))
-                added.append(product(builder, total, _spread(builder, here, vector), line_of_b))
-            step = builder.add(k, ir.Constant(word, 1))
-            k.add_incoming(step, body)
-            for total, value in zip(totals, added, strict=True):
-                total.add_incoming(value, body)
-            builder.cbranch(builder.icmp_signed("<", step, depth), body, after)
+                builder.position_at_end(body)
+                k = builder.phi(word)
+                k.add_incoming(ir.Constant(word, 0), before)
+                totals = [builder.phi(vector) for _ in targets]
+                for total, value in zip(totals, first, strict=True):
+                    total.add_incoming(value, before)
+                start = builder.add(at_right, builder.mul(k, ir.Constant(word, width)))
+                of_b = [
+                    builder.load(pointer(b, plus(start, j)), align=dtype.itemsize) for j in lines
+                ]
+                start = builder.add(at_left, builder.mul(k, ir.Constant(word, height)))
+                added: list[Any] = []
+                for i in rows:
+                    of_a = _spread(builder, builder.gep(a, (plus(start, i),)), vector)
+                    for line_of_b in of_b:
+                        added.append(product(builder, totals[len(added)], of_a, line_of_b))
+                step = plus(k, 1)
+                k.add_incoming(step, body)
+                for total, value in zip(totals, added, strict=True):
+                    total.add_incoming(value, body)
+                builder.cbranch(builder.icmp_signed("<", step, depth), body, after)
 
-            builder.position_at_end(after)
-            for row, value in zip(rows, added, strict=True):
-                builder.store(value, row, align=bits // 8)
+                builder.position_at_end(after)
+                for target, value in zip(targets, added, strict=True):
+                    builder.store(value, target, align=dtype.itemsize)
+
+            rows, columns = (height, width) if is_wide else (HEIGHT, lanes)
+            for i in range(0, height, rows):
+                for j in range(0, width, columns):
+                    add_up(range(i, i + rows), range(j, j + columns, lanes))
             return context.get_dummy_value()
 
         i = types.int64
@@ -180,7 +206,14 @@ def _element(dtype: Any) -> Any:
     from llvmlite import ir
     from numba import types
 
-    return ir.FloatType() if dtype == types.float32 else ir.IntType(dtype.bitwidth)
+    floats = {types.float32: ir.FloatType, types.float64: ir.DoubleType}
+    return floats[dtype]() if dtype in floats else ir.IntType(dtype.bitwidth)
+
+
+def _is_float(kind: Any) -> bool:
+    from llvmlite import ir
+
+    return isinstance(kind, (ir.FloatType, ir.DoubleType))
 
 
 def _is(builder: Any, kind: Any, value: int) -> Any:
@@ -194,6 +227,8 @@ def _entered(builder: Any, x: Any, to: Any, kind: Any) -> Any:
 
     from .vectors import alike, from_bfloat16, from_float16
 
+    if _is_float(getattr(x.type, "element", x.type)):
+        return x
     if isinstance(to, ir.FloatType):
         return builder.select(
             _is(builder, kind, BFLOAT16), from_bfloat16(builder, x), from_float16(builder, x)
@@ -205,12 +240,13 @@ def _entered(builder: Any, x: Any, to: Any, kind: Any) -> Any:
 
 
 def _left(builder: Any, x: Any, to: Any, kind: Any) -> Any:
-    from llvmlite import ir
 
     from .vectors import alike
 
+    if _is_float(to):
+        return x
     element = getattr(x.type, "element", x.type)
-    if isinstance(element, ir.FloatType):
+    if _is_float(element):
         bits = builder.select(
             _is(builder, kind, BFLOAT16), _to_bfloat16(builder, x), _to_float16(builder, x)
         )
@@ -264,6 +300,137 @@ def _to_float16(builder: Any, x: Any) -> Any:
     return builder.or_(sign, result)
 
 
+def pack(line: int) -> Any:
+    """pack(dst, d, pitch, step, steps, src, s, places, first, n, offsets, depth, count, kind): for i < count,
+
+    dst[d + k * pitch + i] = src[s + places[first + i] + offsets[k]], or any number where first + i is not
+    below n; places have some that can be read there.
+
+    If they are as wide as a line, what lies one after another along i is read by lines; what does so along
+    k, k + step, ... by blocks that are transposed in registers. steps[j] is j * step * pitch.
+    """
+    import numpy as np
+    from numba.extending import register_jitable
+
+    from .vectors import transposing
+
+    place = np.uint64  # an index that is not taken for one from the end
+    enter, enter_line, block = entering(), entering_line(line), transposing()
+    is_run = register_jitable(_is_run)
+
+    def pack(
+        dst: Any, d: int, pitch: int, step: int, steps: Any, src: Any, s: int,
+        places: Any, first: int, n: int, offsets: Any, depth: int, count: int, kind: int,
+    ) -> None:  # fmt: skip
+        is_line = count * dst.itemsize == line
+        if is_line and is_run(places, first, n, count, 1):
+            for k in range(depth):
+                enter_line(dst, d + k * pitch, src, s + places[first] + offsets[k], kind)
+            return
+        done = 0
+        is_plain = kind == NUMBERS and dst.itemsize == src.itemsize and dst.itemsize >= 4
+        while is_line and is_plain and done + step * count <= depth:
+            if step == 1 and not is_run(offsets, done, depth, count, 1):
+                for i in range(count):
+                    dst[place(d + done * pitch + i)] = enter(
+                        src[place(s + places[first + i] + offsets[done])], dst, kind
+                    )
+                done += 1
+                continue
+            for k in range(done, done + step):
+                to = d + k * pitch
+                if is_run(offsets, k, depth, count, step):
+                    block(dst, src, steps, places, 0, first, to - first, s + offsets[k])
+                    continue
+                for i in range(count):
+                    start = s + places[first + i]
+                    for j in range(count):
+                        x = src[place(start + offsets[k + j * step])]
+                        dst[place(to + steps[j] + i)] = enter(x, dst, kind)
+            done += step * count
+        for i in range(count):
+            if first + i < n:
+                start = s + places[first + i]
+                for k in range(done, depth):
+                    x = src[place(start + offsets[k])]
+                    dst[place(d + k * pitch + i)] = enter(x, dst, kind)
+            else:
+                for k in range(done, depth):
+                    dst[d + k * pitch + i] = 0
+
+    return register_jitable(pack)
+
+
+def pack_across(line: int) -> Any:
+    """pack_across(dst, width, step, steps, src, s, places, first, n, offsets, depth, kind): whether, for all
+    k and the columns j = first, ..., first + step * lanes - 1, by blocks that are transposed,
+
+    dst[(j // width * depth + k) * width + j % width] = src[s + places[j] + offsets[k]]
+
+    has been done: where elements lie one after another along j, j + step, ... steps is scratch.
+    """
+    from numba.extending import register_jitable
+
+    from .vectors import transposing
+
+    block = transposing()
+    is_run = register_jitable(_is_run)
+
+    def pack_across(
+        dst: Any, width: int, step: int, steps: Any, src: Any, s: int,
+        places: Any, first: int, n: int, offsets: Any, depth: int, kind: int,
+    ) -> bool:  # fmt: skip
+        lanes = line // dst.itemsize
+        if kind != NUMBERS or dst.itemsize != src.itemsize or dst.itemsize < 4:
+            return False
+        if step % lanes != 0 or first % lanes != 0 or step * lanes % width != 0:
+            return False
+        for j in range(step):
+            if not is_run(places, first + j, n, lanes, step):
+                return False
+        for j in range(first, first + step, lanes):
+            for i in range(lanes):
+                column = j + i * step
+                steps[i] = column // width * width * depth + column % width
+            for k in range(depth):
+                block(dst, src, steps, places, 0, j, k * width - j, s + offsets[k])
+        return True
+
+    return register_jitable(pack_across)
+
+
+def unpack(line: int) -> Any:
+    """unpack(out, to, rows, first, count, columns, n, sums, at, pitch, kind): for i below count, j below n,
+
+    out[to + rows[first + i] + columns[j]] = sums[at + i * pitch + j].
+    """
+    import numpy as np
+    from numba.extending import register_jitable
+
+    place = np.uint64
+    leave, leave_line = leaving(), leaving_line(line)
+    is_run = register_jitable(_is_run)
+
+    def unpack(
+        out: Any, to: int, rows: Any, first: int, count: int, columns: Any, n: int,
+        sums: Any, at: int, pitch: int, kind: int,
+    ) -> None:  # fmt: skip
+        lanes = line // sums.itemsize
+        for j0 in range(0, n, lanes):
+            if is_run(columns, j0, n, lanes, 1):
+                for i in range(count):
+                    start = to + columns[j0] + rows[first + i]
+                    leave_line(out, start, sums, at + i * pitch + j0, kind)
+                continue
+            for i in range(count):
+                start = to + rows[first + i]
+                for j in range(j0, min(j0 + lanes, n)):
+                    x = sums[place(at + i * pitch + j)]
+                    out[place(start + columns[j])] = leave(x, out, kind)
+
+    return register_jitable(inline="always")(unpack)
+
+
 def walk() -> Any:
     """walk(axes, start, count, first, second): offsets of elements start, start + 1, ... of `axes`, whose
     sizes are axes[0], in two arrays of strides axes[1] and axes[2]."""
@@ -293,19 +460,12 @@ def _walk(axes: Any, start: int, count: int, first: Any, second: Any) -> None:
         done += run
 
 
-def is_run() -> Any:
-    """is_run(offsets, first, n, count): whether offsets first, ..., first + count - 1 are below n in number
-    and one after another in memory."""
-    from numba.extending import register_jitable
-
-    return register_jitable(_is_run)
-
-
-def _is_run(offsets: Any, first: int, n: int, count: int) -> bool:
-    if first + count > n:
+def _is_run(offsets: Any, first: int, n: int, count: int, step: int) -> bool:
+    """Whether of n offsets those of first, first + step, ..., `count` of them, are one after another."""
+    if first + (count - 1) * step >= n:
         return False
     start = offsets[first]
     run = True
     for k in range(1, count):
-        run &= offsets[first + k] == start + k
+        run &= offsets[first + k * step] == start + k
     return run

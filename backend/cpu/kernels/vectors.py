@@ -35,19 +35,17 @@ def intrinsics() -> dict[str, Any]:
         "smallest": _of_two(_named("llvm.minimum")),
         "widened_float16": _of_bits(from_float16),
         "widened_bfloat16": _of_bits(from_bfloat16),
-        "transpose_block": _block(streaming=False),
-        "stream_block": _block(streaming=True),
+        "transpose_block": transposing(streaming=False),
+        "stream_block": transposing(streaming=True),
         "copy_line": _line(streaming=False),
         "stream_line": _line(streaming=True),
         "fresh": _fresh(),
         "relax": _relax(),
         "multiply_block": panels.multiply_block(LINE),
-        "entering": panels.entering(),
-        "leaving": panels.leaving(),
-        "entering_line": panels.entering_line(LINE),
-        "leaving_line": panels.leaving_line(LINE),
+        "pack": panels.pack(LINE),
+        "pack_across": panels.pack_across(LINE),
+        "unpack": panels.unpack(LINE),
         "walk": panels.walk(),
-        "is_run": panels.is_run(),
         "dot_lanes": across.dot_lanes(LINE),
         "scale_lanes": across.scale_lanes(LINE),
         "dot_complex_lanes": across.dot_complex_lanes(LINE),
@@ -195,7 +193,7 @@ def _relax() -> Any:
 # ---- moving -----------------------------------------------------------------------------------
 
 
-def _block(streaming: bool) -> Any:
+def transposing(streaming: bool = False) -> Any:
     """transpose_block(dst, src, rows, columns, d, s): for a block of side n, r and c below n,
 
     dst[d + rows[r] + c] = src[s + columns[c] + r]. Both are read and written as vectors; the block is
