@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from .catalogue import CATALOGUE, Attrs, dot_dims
 from .cost_model import MODELS, RATES
-from .fusion import ProductFusionPlan
+from .fusion import Labels, ProductFusionPlan
 from .matrices import contraction_of, orders_of, panel_seconds, plan_products
 from .spec import ArraySpec, compute_dtype
 
 MOST = 1 << 63  # bytes that a machine can address
 START = 1e-6  # seconds of a kernel that has nothing to do
-TABLES = 2e-5  # seconds of one that is told by tables what to do
+TABLES = 5e-5  # seconds of one that is told by tables what to do
+BROKEN = 3  # neighbours in memory at which the rate of lanes is half of that of long runs
 
 
 class Prediction(NamedTuple):
@@ -76,8 +77,14 @@ def predict_lanes(plan: ProductFusionPlan) -> Prediction:
     sizes, elements = plan.sizes, plan.elements()
     lanes = math.prod(sizes[x] for x in plan.lanes)
     parts = 2 if dtype.kind == "c" else 1
-    turned = [n for k, n in enumerate(elements[: len(plan.inputs)]) if not plan.is_constant(k)]
-    reals = lanes * sum(n * parts + model.short for n in (*turned, elements[-1]))
+    moving = [k for k in range(len(plan.inputs)) if not plan.is_constant(k)]
+    reals = lanes * sum(
+        n * parts * (1 + BROKEN / run) + model.short
+        for n, run in (
+            *((elements[k], _run(plan, plan.terms[k], plan.inputs[k])) for k in moving),
+            (elements[-1], _run(plan, plan.output, plan.result)),
+        )
+    )
     moved = sum(x.nbytes for x in (*plan.inputs, plan.result))
     work = lanes * sum(plan.multiplications())
     seconds = (
@@ -88,3 +95,19 @@ def predict_lanes(plan: ProductFusionPlan) -> Prediction:
         + work / (model.products * RATES[dtype.char] * model.across)
     )
     return Prediction(seconds, 0, moved, work)
+
+
+def _run(plan: ProductFusionPlan, labels: Labels, spec: ArraySpec) -> int:
+    """Neighbours in memory that are elements of one lane, or neighbouring lanes of one element."""
+    order = labels if spec.layout is None else tuple(labels[axis] for axis in spec.layout)
+    sizes, lanes = plan.sizes, plan.lanes
+    inner = across = 1
+    for label in reversed(order):
+        if label in lanes:
+            break
+        inner *= sizes[label]
+    for label, lane in zip(reversed(order), reversed(lanes), strict=False):
+        if label != lane:
+            break
+        across *= sizes[label]
+    return max(inner, across)

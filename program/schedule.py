@@ -19,6 +19,8 @@ from .memory import MemoryPlan, plan_memory
 ARENA = 256 << 10
 """Bytes up to which intermediates lie in an arena that is kept from call to call. Larger ones are taken
 from the backend's lent memory one by one: it is warm too, and nothing large stays behind a call."""
+HIGHER = 9 / 8
+"""How much higher a peak may become for the sake of time."""
 FEWEST = 6
 """Intermediates from which an arena is worth its check-out; fewer are allocated as they are made."""
 
@@ -41,13 +43,13 @@ def schedule(
 ) -> Schedule:
     """Last uses, places and peak of `program` on `backend`; arenas have at most `arena` bytes, as a rule
     ARENA. Unless `fused` is false, groups run as one instruction. What a group of products reads waits for
-    its last member: where arrays take more memory for that, there are no such groups."""
+    its last member: where the peak becomes much higher for that, there are no such groups."""
     if not fused:
         return _schedule(program, backend, arena)
     found = _schedule(fuse(program, backend), backend, arena)
     if has_chains(found.program) and get_options().engine is None:
         without = _schedule(fuse(program, backend, products=False), backend, arena)
-        if without.certain_bytes < found.certain_bytes:
+        if HIGHER * without.peak_bytes < found.peak_bytes:
             return without
     return found
 

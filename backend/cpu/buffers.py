@@ -29,7 +29,9 @@ from ..._base.numbers import format_bytes
 from ..protocol import BufferInfo
 from ..spec import ArraySpec, Shape
 
-LARGE = 1 << 20  # bytes from which memory is lent; malloc serves smaller arrays without new pages
+LARGE = (
+    1 << 19
+)  # bytes from which memory is lent: malloc gives pages of such arrays back when they are freed
 HUGE = 4 << 20  # bytes from which huge pages are asked for
 MOST = 4 << 30  # bytes kept, and no more than an eighth of what was available at first use
 SCARCE = 1 / 16  # of the bound's base: below this, nothing is kept

@@ -149,20 +149,21 @@ def _rows(plan: ProductFusionPlan, parts: int) -> tuple[list[int], int]:
 
 
 # of the time that the cost model gives a product, which is made for large ones: what such small ones take
-GEMM = 0.35  # one product of matrices as they lie
-PACKED = 0.8  # after copies, or slice by slice
-BATCHED = 0.5
-NEST = 0.8  # a loop nest
+PLAIN = 0.5  # nothing is contracted
+GEMM = 0.5  # one product of matrices as they lie
+PACKED = 1.3  # after copies, or slice by slice
+BATCHED = 0.75  # a product for each index of a batch
+NEST = 1.0  # a loop nest
 INNER = 0.2  # one that makes a number for each index of a batch
-ALONE = (
-    1.3  # how much longer a single step must take by itself: figures of a few tenths are no proof
-)
+CALL = {"f": 3e-8, "c": 1.5e-7}  # seconds of each call of BLAS besides, by kind of numbers
+# how much longer the steps must take by the model, several of them or a single one: it saves no intermediate
+CHAIN, ALONE = 1.45, 2.5
 
 
 def pays(plan: ProductFusionPlan) -> bool:
-    """Whether this should take less time than the steps one by one; much less, if there is one step: it saves
-    no intermediate."""
-    margin = ALONE if len(plan.steps) == 1 else 1.0
+    """Whether this should take less time than the steps one by one, with a margin: figures of a few tenths
+    are no proof."""
+    margin = ALONE if len(plan.steps) == 1 else CHAIN
     return margin * predict_lanes(plan).seconds < sum(_one_by_one(plan))
 
 
@@ -183,13 +184,14 @@ def _one_by_one(plan: ProductFusionPlan) -> Iterator[float]:
         )
         lhs, rhs = (_order(plan, value) for value in step.operands)
         found = plan_products(product, (lhs, rhs, step.labels))
-        yield START + found.seconds * _part(product, found)
+        calls = found.calls if found.calls > 1 else 0
+        yield START + found.seconds * _part(product, found) + calls * CALL[dtype.kind]
 
 
 def _part(product: Contraction, found: Products) -> float:
     batch, m, n, k = product.amounts
     if k == 1:
-        return 1.0
+        return PLAIN
     if batch == 1:
         return GEMM if found.calls == 1 and not found.copied_bytes else PACKED
     if m == n == 1:
