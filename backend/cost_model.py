@@ -17,7 +17,7 @@ from .._base.caches import CacheInfo, register
 from .._base.log import log
 from .._base.options import cache_dir, num_threads
 
-VERSION = 1  # of the fields and of what they mean
+VERSION = 2  # of the fields and of what they mean
 FILE = "cost_model.json"
 THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
 # multiplications per matrix below which many are shared out, each on one thread of BLAS
