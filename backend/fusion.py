@@ -140,6 +140,35 @@ class ProductFusionPlan:
     lanes: Labels
     result: ArraySpec
 
+    def check(self) -> None:
+        """Raise where steps, labels and sizes do not fit: a kernel trusts them."""
+        terms = [*zip(self.terms, self.inputs, strict=True), (self.output, self.result)]
+        sizes: dict[int, int] = {}
+        for term, spec in terms:
+            if len(term) != len(spec.shape) or len({*term}) != len(term):
+                raise ProgramError(
+                    f"fusion plan: labels {term} are not those of the axes of {spec}"
+                )
+            for label, n in zip(term, spec.shape, strict=True):
+                if sizes.setdefault(label, n) != n:
+                    raise ProgramError(
+                        f"fusion plan: label {label} has sizes {sizes[label]} and {n}"
+                    )
+        labels = self.labels()
+        for number, step in enumerate(self.steps):
+            if any(not 0 <= value < len(self.inputs) + number for value in step.operands):
+                raise ProgramError(f"fusion plan: step {number} reads a value not yet made")
+            read = {x for value in step.operands for x in labels[value]}
+            if not {*self.lanes} <= {*step.labels} <= read or len({*step.labels}) != len(
+                step.labels
+            ):
+                raise ProgramError(
+                    f"fusion plan: step {number} has labels {step.labels}, its operands {sorted(read)}, "
+                    f"lanes are {self.lanes}"
+                )
+        if not self.steps or {*labels[-1]} != {*self.output}:
+            raise ProgramError("fusion plan: the last step does not make the labels of the result")
+
     @property
     def sizes(self) -> dict[int, int]:
         """Of all labels."""

@@ -27,9 +27,13 @@ class Prediction(NamedTuple):
 
 
 def predict(
-    op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
+    op: str,
+    attrs: Attrs,
+    inputs: tuple[ArraySpec, ...],
+    outputs: tuple[ArraySpec, ...],
+    engine: str = "",
 ) -> Prediction:
-    """For a kernel of the CPU on these arrays; views are free."""
+    """For a kernel of the CPU on these arrays, by that engine; views are free."""
     row = CATALOGUE.get(op)
     if row is not None and row.is_view:
         return Prediction()
@@ -63,7 +67,7 @@ def predict(
             max(streamed, START + work / (model.products * model.nest)), 0, moved, work
         )
     orders = orders_of(step, left, right, (lhs, rhs, outputs[0]))
-    in_blocks = panel_seconds(step, orders)
+    in_blocks = panel_seconds(step, orders) if engine == "blocked" else None
     if in_blocks is not None:
         return Prediction(START + in_blocks, 0, moved, work)
     found = plan_products(step, orders)

@@ -3,8 +3,9 @@
 A case has contenders, callables without arguments that return an array. The first is the reference;
 every other must agree with it before anything is timed. Reported are medians: of the seconds, and of
 the ratios inside a round, which do not depend on what the machine did in another. A contender's turn begins
-with calls that are not timed: threads of BLAS that have nothing to do look for work for some 30 ms, and would
-take a core from whoever comes next. A case in which
+with a pause: threads of BLAS that have nothing to do look for work for some 30 ms, and would take a core from
+whoever comes next. Short calls are then made for a while before one is timed, until threads have found their
+cores. A case in which
 einloom seems to be behind gets more rounds, which count with the first. A case that says how
 many bytes it moves is timed beside a threaded copy of as many, round by round, for the same reason.
 """
@@ -25,8 +26,8 @@ from .machine import Contender, once, threaded_copy
 
 OURS = "einloom"
 LONGER = 4  # times as many rounds, at most, where einloom seems to be behind
-SETTLING = 0.08  # seconds of calls before one is timed: what the contender before left behind is asleep then
-LONG = 1.0  # seconds of a call that needs none
+PAUSE = 0.04  # seconds in which threads that the contender before left behind go to sleep
+SETTLING = 0.02  # seconds in which calls are made before one is timed, unless one takes longer
 PATIENCE = 20.0  # seconds that a peer has for its first call, and as many to prepare for it
 
 
@@ -142,9 +143,10 @@ def measure(
 
 def _turn(call: Callable[[], Any], before: float, quick: bool) -> float:
     """Seconds of one call, as a program finds them that makes no others; the last one took `before`."""
-    if not quick and before < LONG:
+    if not quick:
+        time.sleep(PAUSE)
         end = time.perf_counter() + SETTLING
-        while time.perf_counter() < end:
+        while before < SETTLING and time.perf_counter() < end:
             call()
     return once(call, quick)
 

@@ -40,12 +40,13 @@ def explained(program: Program, ins: Instruction, backend: Backend) -> Explained
         if isinstance(ins.plan, ProductFusionPlan):
             return Explained(op, "lanes", str(slot), slot.nbytes, predict_lanes(ins.plan))
         return Explained(op, "fused", str(slot), slot.nbytes, predict(op, {}, inputs, outputs))
+    engine = "" if ins.family else backend.engine(ins.op, attrs, inputs, outputs)
     return Explained(
         ins.op,
-        "" if ins.family else backend.engine(ins.op, attrs, inputs, outputs),
+        engine,
         str(slot),
         None if ins.is_view else slot.nbytes,
-        Prediction() if ins.family else predict(ins.op, attrs, inputs, outputs),
+        Prediction() if ins.family else predict(ins.op, attrs, inputs, outputs, engine),
     )
 
 

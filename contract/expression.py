@@ -70,7 +70,7 @@ class Expression:
         if self._plain and 0 < len(self._specs) <= FEW:
             layouts = [plan.layouts[k] if plan.layouts else None for k in self._free]
             run = executable.run  # type: ignore[union-attr]
-            view = _view(plan)
+            view = None if plan.conj else _view(plan)
             self.fast = _checking(self._specs, layouts, run, self._held, self._is_scalar, view)
 
     @property
@@ -208,6 +208,8 @@ def _view(plan: Plan) -> tuple[Shape, Shape] | None:
     network = plan.network
     if not is_view(network) or plan.dtype.kind not in "biufc" or 0 in network.extents:
         return None
+    if plan.dtypes != (plan.dtype,):
+        return None  # it is converted
     (term,), (shape,) = network.terms, network.shapes
     steps = dict.fromkeys(term, 0)
     for label, stride in zip(term, _strides(shape, plan.dtype.itemsize, None), strict=True):

@@ -21,6 +21,7 @@ MOST_ELEMENTS = (
     1024  # of all values of a lane together: more is work enough for products of their own
 )
 MOST_MULTIPLICATIONS = 4096  # of one step of a lane
+MANY = 8  # times the least of one group: multiplications of all that are worth a compiler
 LEAST_LANES = 64
 MOST_MEMBERS = 32
 
@@ -45,7 +46,8 @@ class ProductGroup:
 def product_groups(
     program: Program, least: float = 0, least_lanes: int = LEAST_LANES
 ) -> tuple[ProductGroup, ...]:
-    """Groups with `least` multiplications or more, in order of execution; no instruction is in two of them.
+    """Groups with `least` multiplications or more, and many more in all, in order of execution; no
+    instruction is in two of them.
 
     >>> from einloom.program.builder import Builder
     >>> build = Builder()
@@ -79,6 +81,8 @@ def product_groups(
         if _multiplications(group.plan) >= least:
             taken.update(group.members)
             groups.append(group)
+    if sum(_multiplications(group.plan) for group in groups) < MANY * least:
+        return ()
     return tuple(reversed(groups))
 
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._base.errors import ProgramError
+from .._base.options import num_threads
 from ..backend.protocol import Backend, Kernel
 from ..backend.spec import ArraySpec, Axes
 from .extension import bind_extension
@@ -140,7 +141,7 @@ class Executable:
     def _uses_threads(self, ins: Instruction) -> bool:
         """Whether threads of the backend's own work for an instruction."""
         if isinstance(ins, Fused):
-            return True
+            return num_threads() > 1
         if ins.family is not None or ins.is_view:
             return False
         attrs = ins.at((0,) * len(self.program.indices))

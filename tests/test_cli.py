@@ -556,8 +556,8 @@ class InterruptedOnce:
     def __init__(self, bind: Callable[..., Any]) -> None:
         self.bind, self.pending = bind, True
 
-    def __call__(self, *arguments: Any) -> Callable[..., Any]:
-        kernel = self.bind(*arguments)
+    def __call__(self, *arguments: Any, **more: Any) -> Callable[..., Any]:
+        kernel = self.bind(*arguments, **more)
 
         def interrupted(*arrays: Any, **keywords: Any) -> Any:
             if self.pending:

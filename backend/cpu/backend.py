@@ -175,6 +175,7 @@ class CpuBackend:
 
     def fuse(self, plan: FusionPlan) -> Kernel | None:
         if isinstance(plan, ProductFusionPlan):
+            plan.check()
             kernel = bind_lanes(plan)
             return None if kernel is None else self._own(kernel)
         values = plan.values()

@@ -17,7 +17,7 @@ from ..spec import ArraySpec, Axes, compute_dtype
 from . import blocked, loops, sum_product
 from .buffers import allocator
 from .cast import bind_cast
-from .fused import bind_fused
+from .fused import bind_fused, fused_scratch_bytes
 from .matrices import bind_matrices, packed_bytes
 from .matrices import uses_threads as matrices_use_threads
 from .pairs import are_mixed, as_pairs, bind_pairs, pays
@@ -37,6 +37,7 @@ BLOCK = 1 << 11  # multiplications per matrix from which packing beats numpy.mat
 # float16: 1024^3 35, 256^3 21, 64^3 8, 1024x1024x4 1.1; converted to float32 for BLAS 37, 21, 9, 1.9. Where
 # both take as long, no copy of a whole operand in float32 is what decides.
 HALF = 1 << 21  # multiplications per matrix of half precisions from which they are not converted
+LARGER = 4  # times `small`: elements of a result without sums from which it is computed by a compiled kernel
 NARROW = 32  # least rows, columns and contracted elements of such a matrix
 
 
@@ -164,7 +165,7 @@ def uses_threads(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
     if engine in ("gemm", "batched gemm"):
         return matrices_use_threads(dims, inputs, output)
     return engine in ("loops", "blocked") or (
-        engine == "multiply" and output.size >= max(1, get_options().small)
+        engine == "multiply" and _large_multiply(output) is not None
     )
 
 
@@ -285,9 +286,14 @@ def dot_scratch_bytes(
         return panels + sum(x.nbytes for x in (lhs, rhs) if x.layout is None)
     if compute_dtype(lhs.dtype) != lhs.dtype:  # all in float32, and what that product needs
         inputs, output = tuple(map(_widened, inputs)), _widened(output, output.layout)
-        return sum(x.nbytes for x in (*inputs, output)) + dot_scratch_bytes(attrs, inputs, output)
+        return sum(x.nbytes for x in (*inputs, output)) + dot_scratch_bytes(
+            attrs, inputs, output, threads
+        )
     if engine == "multiply":
-        return 0
+        plan = _large_multiply(output)
+        if plan is None:
+            return 0
+        return fused_scratch_bytes(plan, (0, 1), 0, threads or num_threads())
     if engine == "loops":  # tables, and packed operands where strides are no whole elements
         return 16 * (loops.TILE + dims.k) + lhs.nbytes + rhs.nbytes
     if engine == "sum product":
@@ -320,7 +326,8 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
     if rhs_perm == tuple(range(len(rhs_perm))):
         rhs_perm = ()
     make = allocator(output)
-    large = _bind_large_multiply(output)
+    plan = _large_multiply(output)
+    large = None if plan is None else bind_fused(plan)
     # fewer axes take NumPy less time, where the arrays show them
     merged = ((dims.batch, dims.m, 1), (dims.batch, 1, dims.n), (dims.batch, dims.m, dims.n))
     is_plain = not lhs_perm and not rhs_perm and output.layout is None
@@ -345,11 +352,10 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
     return run
 
 
-def _bind_large_multiply(output: ArraySpec) -> Kernel | None:
-    """A compiled product of two arrays of the result's shape, if that is worth a compiler and threads."""
-    if output.size < max(1, get_options().small) or output.dtype.hasobject:
+def _large_multiply(output: ArraySpec) -> ElementwiseFusionPlan | None:
+    """A product of two arrays of the result's shape, if it is worth a compiler and threads: NumPy's loops
+    take as long for smaller ones."""
+    if output.size < max(1, LARGER * get_options().small) or output.dtype.hasobject:
         return None
     whole = ArraySpec(output.dtype, output.shape)
-    return bind_fused(
-        ElementwiseFusionPlan((whole, whole), (FusionStep("multiply", (0, 1)),), (2,))
-    )
+    return ElementwiseFusionPlan((whole, whole), (FusionStep("multiply", (0, 1)),), (2,))

@@ -100,9 +100,12 @@ def packed_bytes(
     copied = sum(
         x.nbytes for x, is_one in zip((lhs, rhs, output), is_copied, strict=True) if is_one
     )
-    return copied + shared_bytes(
-        _way_of_one(dims, inputs, output, own_threads=True), output.nbytes, threads
+    views = _Views(step, plan, left, right, orders_of(step, left, right, (lhs, rhs, output)))
+    ways = (
+        _way_of_one(dims, inputs, output, own_threads=True),
+        _way(views, step, plan, output, own_threads=True),
     )
+    return copied + max(shared_bytes(way, output.nbytes, threads) for way in ways)
 
 
 class _Views:

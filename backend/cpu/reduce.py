@@ -147,7 +147,8 @@ def _reduced(ufunc: Any, x: Any, axes: Axes, wide: DType) -> Any:
         x = x.astype(np.float32)
     if x.dtype.kind == "b":
         return ufunc.reduce(x, axis=axes)
-    if len(axes) > 1 and not x.flags.c_contiguous and x.dtype.kind in "fciu":
+    is_small = x.size < get_options().small
+    if len(axes) > 1 and is_small and not x.flags.c_contiguous and x.dtype.kind in "fciu":
         kept = [axis for axis in range(x.ndim) if axis not in axes]
         count = math.prod(x.shape[axis] for axis in axes)
         if 0 < count <= FEW <= x.size:
@@ -170,7 +171,7 @@ def reduce_scratch_bytes(x: ArraySpec, axes: Axes, threads: int) -> int:
     result = math.prod(n for axis, n in enumerate(x.shape) if axis not in axes)
     wide = max(16, x.dtype.itemsize)
     if x.size < get_options().small:
-        return wide * result + x.nbytes + widened_bytes(x)
+        return wide * result + x.nbytes + 2 * widened_bytes(x)
     return wide * (LANES * threads + 2 * x.size // PARTIAL + result) + widened_bytes(x)
 
 

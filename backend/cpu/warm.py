@@ -65,18 +65,20 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
     matrices = np.ones((64, 4, 4), dtype)
     batch = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
     one = {"contracting": ((1,), (0,)), "batch": ((), ())}
+    outer = {"contracting": ((), ()), "batch": ((), ())}
     large = np.ones((128, 128), dtype)
     if dtype.name in supported["dot_general"]:
         yield lambda: backend.apply("dot_general", batch, matrices, matrices)  # in a loop nest
         yield lambda: _in_blocks(backend, one, large)
-    if (
-        dtype.char in LANES and real_of(dtype) == dtype
-    ):  # complex numbers take the kernel of real ones
-        spec = ArraySpec(dtype, matrices.shape)
+        vector = np.ones(256, dtype)
+        yield lambda: backend.apply("dot_general", outer, vector, vector)
+    if dtype.char in LANES:  # complex numbers take the kernel of real ones
+        real = matrices.astype(real_of(dtype))
+        spec = ArraySpec(real.dtype, real.shape)
         step = ProductStep((0, 1), (0, 1, 3))
         terms = (0, 1, 2), (0, 2, 3)
         plan = ProductFusionPlan((spec, spec), terms, (step,), step.labels, (0,), spec)
-        yield lambda: _in_lanes(backend, plan, matrices)
+        yield lambda: _in_lanes(backend, plan, real)
     for op in _REDUCTIONS:
         if dtype.name not in supported[op]:
             continue

@@ -15,6 +15,7 @@ import pytest
 from tests.cases import lay_out
 
 import einloom
+from einloom._base.errors import ProgramError
 from einloom._base.options import SMALL, options
 from einloom.backend.cpu import cpu
 from einloom.backend.cpu.kernels.lanes import contract_lanes
@@ -22,6 +23,7 @@ from einloom.backend.cpu.lanes import bind_lanes, lanes_bytes, pays, suits
 from einloom.backend.fusion import ProductFusionPlan, ProductStep
 from einloom.backend.prediction import predict_lanes
 from einloom.backend.spec import ArraySpec
+from einloom.program.chains import MANY
 from einloom.program.fused import has_chains
 
 DTYPES = ("f4", "f8", "c8", "c16")
@@ -277,7 +279,7 @@ def test_small_calls_never_compile(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a compiled kernel ran")
 
     monkeypatch.setattr(einloom.backend.cpu.lanes, "contract_lanes", refuse)
-    lanes = SMALL // 16 - 1  # 16 multiplications each
+    lanes = MANY * SMALL // 16 - 1  # 16 multiplications each
     shapes = [(lanes, 2, 2)] * 3
     x = np.ones(shapes[0])
     more = [(lanes + 1, 2, 2)] * 3
@@ -323,3 +325,23 @@ def test_an_instance_with_threads_of_its_own(rng: np.random.Generator) -> None:
         kernel = cpu(threads=1).fuse(plan)
     assert kernel is not None
     np.testing.assert_array_equal(kernel(*arrays), by_steps(plan, arrays))
+
+
+@pytest.mark.parametrize(
+    ("result", "steps", "message"),
+    [
+        ((50, 2, 2), (ProductStep((0, 1), (0, 1, 3)),), "label 0 has sizes 1000 and 50"),
+        ((1000, 2, 2), (), "does not make the labels"),
+        ((1000, 2, 2), (ProductStep((0, 2), (0, 1, 3)),), "not yet made"),
+        ((1000, 2, 2), (ProductStep((0, 1), (1, 3)),), "lanes are"),
+        ((1000, 2), (ProductStep((0, 1), (0, 1, 3)),), "are not those of the axes"),
+        ((1000, 2, 2), (ProductStep((0, 1), (0, 1, 4)),), "has labels"),
+    ],
+)
+def test_malformed_plans(result: Any, steps: Any, message: str) -> None:
+    x = ArraySpec(np.dtype("f8"), (1000, 2, 2))
+    plan = ProductFusionPlan(
+        (x, x), ((0, 1, 2), (0, 2, 3)), steps, (0, 1, 3), (0,), ArraySpec(x.dtype, result)
+    )
+    with pytest.raises(ProgramError, match=message):
+        cpu().fuse(plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,3 +89,37 @@ def test_no_lock_survives_a_fork() -> None:
     leave.set()
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_views_of_conjugated_and_of_converted_operands(layout: Any) -> None:
+    """A compiled transposition went by strides alone."""
+    z = np.asarray(np.arange(6).reshape(2, 3) * (1 + 2j), order=layout)
+    np.testing.assert_array_equal(einloom.compile("ij->ji", z, conj=[0])(z), z.conj().T)
+    x = np.asarray(np.arange(6.0).reshape(2, 3), order=layout)
+    narrow = einloom.compile("ij->ji", x, dtype="f4")(x)
+    assert narrow.dtype == np.float32
+    np.testing.assert_array_equal(narrow, x.T)
+    wide = einloom.compile("ij->ji", narrow.T, dtype="f8")(narrow.T.copy(order=layout))
+    assert wide.dtype == np.float64
+    np.testing.assert_array_equal(wide, x.T)
+
+
+def test_the_number_of_threads_is_not_overlooked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How products are shared out was that of the first call."""
+    from einloom.backend.cpu import sharing
+
+    x, ways = np.ones((400, 400)), []
+    run = sharing.multiply
+
+    def noted(left: Any, right: Any, product: Any, way: Any) -> Any:
+        ways.append(way)
+        return run(left, right, product, way)
+
+    monkeypatch.setattr("einloom.backend.cpu.matrices.multiply", noted)
+    einloom.clear_caches()
+    for threads, want in ((1, []), (2, ["rows"]), (1, [])):
+        ways.clear()
+        with einloom.options(threads=threads, small=1):
+            einloom.einsum("ij,jk,ik->ik", x, x, x)
+        assert ways == want
