@@ -247,9 +247,8 @@ class CpuBackend:
 
     def fused_scratch_bytes(self, plan: FusionPlan, foreign: Axes = ()) -> int:
         if isinstance(plan, ProductFusionPlan):
-            copies = sum(
-                plan.inputs[k].nbytes for k in foreign
-            )  # strides that are no whole elements
+            # of operands whose strides are no whole elements
+            copies = sum(plan.inputs[k].nbytes for k in foreign)
             return lanes_bytes(plan, self.threads or num_threads()) + copies
         values = plan.values()
         each = (

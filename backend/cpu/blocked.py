@@ -29,7 +29,7 @@ from .buffers import empty, empty_as
 from .kernels.blocked import multiply_tiles
 from .kernels.panels import BFLOAT16, FLOAT16, NUMBERS, TRUTH, block_shape
 from .kernels.vectors import LINE
-from .strided import Axis, axis_table, element_strides, flat, merge_axes
+from .strided import Axis, axis_table, element_strides, flat, merge_axes, readable
 from .threads import parallel_for
 
 # most rows and contracted elements: 256 KiB of int64, which stay in the L2 cache
@@ -54,7 +54,7 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         is_direct = out is not None and element_strides(out) is not None
         target = out if is_direct else empty_as(output)
-        lhs, rhs = _readable(lhs), _readable(rhs)
+        lhs, rhs = readable(lhs), readable(rhs)
         sizes = _sizes(dims, output)
         key = (sizes, target.strides, lhs.strides, rhs.strides)
         seen, (tables, numbers) = kept[
@@ -240,8 +240,3 @@ def _nearest(
         near.insert(0, (piece, *strides))
         count *= n
     return near, left
-
-
-def _readable(x: Any) -> Any:
-    """x itself when it is aligned and its strides are whole elements, else a copy."""
-    return x if element_strides(x) is not None else x.copy()

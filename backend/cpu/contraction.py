@@ -37,8 +37,8 @@ BLOCK = 1 << 11  # multiplications per matrix from which packing beats numpy.mat
 # float16: 1024^3 35, 256^3 21, 64^3 8, 1024x1024x4 1.1; converted to float32 for BLAS 37, 21, 9, 1.9. Where
 # both take as long, no copy of a whole operand in float32 is what decides.
 HALF = 1 << 21  # multiplications per matrix of half precisions from which they are not converted
-LARGER = 4  # times `small`: elements of a result without sums from which it is computed by a compiled kernel
 NARROW = 32  # least rows, columns and contracted elements of such a matrix
+LARGER = 4  # times `small`: elements of a product without sums from which it is worth a compiler
 
 
 def dot_engine(

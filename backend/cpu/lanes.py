@@ -27,7 +27,7 @@ from .buffers import empty, empty_as
 from .kernels.across import PAIRS, STRIP
 from .kernels.lanes import contract_lanes
 from .kernels.vectors import LINE
-from .strided import axis_table, element_strides, merge_axes
+from .strided import axis_table, element_strides, merge_axes, readable
 from .threads import parallel_for
 
 DTYPES = frozenset("fdFD")
@@ -51,7 +51,7 @@ def bind_lanes(plan: ProductFusionPlan) -> Kernel | None:
     def run(*arrays: Any, out: Any = None) -> Any:
         is_direct = out is not None and element_strides(out) is not None
         target = out if is_direct else empty_as(plan.result)
-        moving = [*(_readable(arrays[value]) for value in tables.moving), target]
+        moving = [*(readable(arrays[value]) for value in tables.moving), target]
         key = tuple(x.strides for x in moving)
         seen, moves = kept[0]  # read once: another thread may put its own there at any time
         if seen != key:
@@ -342,8 +342,3 @@ def _aligned(elements: int, dtype: np.dtype[Any]) -> Any:
     memory = empty((elements + line,), dtype)
     start = -memory.__array_interface__["data"][0] % LINE // dtype.itemsize
     return memory[start : start + elements]
-
-
-def _readable(x: Any) -> Any:
-    """x itself when it is aligned and its strides are whole elements, else a copy."""
-    return x if element_strides(x) is not None else x.copy()

@@ -17,7 +17,7 @@ from ..protocol import Kernel
 from ..spec import ArraySpec, Axes
 from .buffers import empty_as
 from .kernels.loops import contract_tiles
-from .strided import Axis, axis_table, element_strides, flat, merge_axes, offsets
+from .strided import Axis, axis_table, element_strides, flat, merge_axes, offsets, readable
 from .threads import parallel_for
 
 TILE = 4096  # elements of the output that are summed together; 32 KiB of float64 fit the L1 cache
@@ -35,7 +35,7 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
             target = out
         else:
             target = empty_as(output)
-        lhs, rhs = _readable(lhs), _readable(rhs)
+        lhs, rhs = readable(lhs), readable(rhs)
         (left, left_origin), (right, right_origin) = flat(lhs), flat(rhs)
         key = (lhs.strides, rhs.strides)
         seen, tables = kept[0]  # read once: another thread may put its own there at any time
@@ -97,8 +97,3 @@ def _split(axes: list[Axis]) -> tuple[list[Axis], list[Axis], Axis]:
         room //= axes[-1][0]
         tile.insert(0, axes.pop())
     return axes, tile, (row, left, right)
-
-
-def _readable(x: Any) -> Any:
-    """x itself when it is aligned and its strides are whole elements, else a copy."""
-    return x if element_strides(x) is not None else x.copy()

@@ -60,6 +60,11 @@ def element_strides(x: Any) -> list[int] | None:
     return [stride // size for stride in x.strides]
 
 
+def readable(x: Any) -> Any:
+    """x itself when it is aligned and its strides are whole elements, else a copy."""
+    return x if element_strides(x) is not None else x.copy()
+
+
 def flat(x: Any, writeable: bool = False) -> tuple[Any, int]:
     """A 1-D view of the memory between x's first and last element, and x's origin in it."""
     if x.flags.c_contiguous:
