@@ -3,7 +3,7 @@
 A case has contenders, callables without arguments that return an array. The first is the reference;
 every other must agree with it before anything is timed. Reported are medians: of the seconds, and of
 the ratios inside a round, which do not depend on what the machine did in another. A contender's turn begins
-with a pause: threads of BLAS that have nothing to do look for work for some 30 ms, and would take a core from
+with a pause: threads of BLAS that have nothing to do look for work for some 100 ms, and would take a core from
 whoever comes next. Short calls are then made for a while before one is timed, until threads have found their
 cores. A case in which
 einloom seems to be behind gets more rounds, which count with the first. A case that says how
@@ -26,7 +26,7 @@ from .machine import Contender, once, threaded_copy
 
 OURS = "einloom"
 LONGER = 4  # times as many rounds, at most, where einloom seems to be behind
-PAUSE = 0.04  # seconds in which threads that the contender before left behind go to sleep
+PAUSE = 0.12  # seconds in which threads that the contender before left behind go to sleep
 SETTLING = 0.02  # seconds in which calls are made before one is timed, unless one takes longer
 PATIENCE = 20.0  # seconds that a peer has for its first call, and as many to prepare for it
 
@@ -95,7 +95,7 @@ def measure(
     contenders: dict[str, Contender],
     *,
     rounds: int = 7,
-    budget: float = 4.0,
+    budget: float = 8.0,
     tolerance: float = 1e-8,
     facts: dict[str, Any] | None = None,
     left_out: dict[str, str] | None = None,

@@ -70,7 +70,7 @@ def _case(layout: Layout, op: str, numbers: Any, quick: bool) -> CaseResult:
         f"{op} {layout.name} {x.dtype}",
         dict(_contenders(op, x, layout.axes)),
         rounds=21,
-        budget=2.0,
+        budget=4.0,
         tolerance=0 if op == "max" else TOLERANCE.get(x.dtype.name, 0),
         moved=x.nbytes,
         facts={"shape": x.shape, "axes": layout.axes, "bytes": x.nbytes},

@@ -113,7 +113,7 @@ def measured(case: Case, dtype: str, quick: bool) -> CaseResult:
         f"{dtype} {case.family} {case.name}",
         dict(contenders(case, arrays, dtype)),
         rounds=5,
-        budget=2.0,
+        budget=4.0,
         baselines=(GEMM,),
         unchecked=(GEMM,),
         tolerance=TOLERANCES[dtype],
