@@ -15,6 +15,7 @@ threads go to sleep at once.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections import deque
@@ -35,6 +36,20 @@ PATIENCE = 0.05  # seconds after which a caller that waits looks for itself
 AFTER = 3  # looks in which a caller that has put pieces into the queue comes to its own piece
 BACKLOG = 64  # jobs in the queue that no thread has taken out yet
 MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for each other, and stay for ever
+
+
+def _finder() -> Callable[[], int]:
+    """The system's call for the number of the CPU that runs this; -1 where threads cannot be bound."""
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError, AttributeError):
+            found: Callable[[], int] = ctypes.PyDLL(
+                None
+            ).sched_getcpu  # keeps the interpreter's lock
+            return found
+    return lambda: -1
+
+
+_current_cpu = _finder()
 
 
 class _Job:
@@ -102,6 +117,7 @@ class _Pool:
         self.bell = np.zeros(1, np.int64)  # another number whenever jobs were put into the queue
         self.threads: list[threading.Thread] = []
         self.lock = threading.Lock()
+        self.avoided = -1  # the CPU that threads are kept away from
 
     def grow(self, workers: int) -> None:
         if len(self.threads) >= workers:
@@ -114,15 +130,30 @@ class _Pool:
                 )
                 thread.start()
                 self.threads.append(thread)
+                self.avoided = -1
 
     def call(self, job: _Job, workers: int) -> None:
         """Ask so many threads for help; being asked in vain does no harm, and not being asked neither: the
         caller takes what nobody has begun. Without a bound, many small loops in a row would pile up while
         the threads wait for a core."""
         self.grow(workers)
+        if (cpu := _current_cpu()) != self.avoided:
+            self.keep_off(cpu)
         for _ in range(min(workers, BACKLOG - self.queue.qsize())):
             self.queue.put(job)
         self.bell[0] += 1  # two callers may write the same number: it is another one all the same
+
+    def keep_off(self, cpu: int) -> None:
+        """Let the threads run anywhere but where the caller runs.
+
+        A thread that is woken may be queued there behind the caller, for milliseconds, while another CPU is
+        idle: a halted virtual CPU does not count as idle with Linux.
+        """
+        self.avoided = cpu
+        with suppress(OSError):  # forbidden here: then the system puts them where it likes
+            others = os.sched_getaffinity(0) - {cpu}
+            for thread in self.threads if others else ():
+                os.sched_setaffinity(thread.native_id or 0, others)
 
 
 def _serve(queue: SimpleQueue[_Job], bell: Any) -> None:

@@ -142,6 +142,30 @@ def test_threads_are_kept_and_daemons() -> None:
     assert len(threads._pool.threads) == 3
 
 
+def several(cpus: int = 2) -> bool:
+    return hasattr(os, "sched_setaffinity") and len(os.sched_getaffinity(0)) >= cpus
+
+
+@pytest.mark.skipif(not several(), reason="threads cannot be bound, or to one CPU only")
+def test_threads_keep_off_the_callers_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = os.sched_getaffinity(0)
+    for cpu in sorted(allowed)[:2] * 2:
+        monkeypatch.setattr(threads, "_current_cpu", lambda cpu=cpu: cpu)
+        assert covered(100, 3) == [1] * 100
+        for thread in threads._pool.threads:
+            assert os.sched_getaffinity(thread.native_id or 0) == allowed - {cpu}
+    assert os.sched_getaffinity(0) == allowed  # the caller may go wherever it could
+
+
+def test_threads_that_cannot_be_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object) -> None:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(os, "sched_setaffinity", forbidden, raising=False)
+    monkeypatch.setattr(threads._pool, "avoided", -2)
+    assert covered(100, 3) == [1] * 100
+
+
 @pytest.mark.parametrize("failing", [0, 1, 3])
 def test_exceptions_reach_the_caller(failing: int) -> None:
     """From the caller's own piece as from others; the other pieces are finished first."""
