@@ -1,9 +1,9 @@
 """Which threads products of matrices run on.
 
 BLAS has threads of its own, and so have we. A thread of BLAS that is done looks for more work for some 100 ms
-(2²⁸ ticks of the processor's clock), and whoever else needs its core then has half of it. So a program has one pool at work: BLAS's, where large
-products are all that it shares among threads; else ours, and BLAS computes on one thread of each. What is
-shared how depends on shapes, dtypes and the number of threads alone.
+(2²⁸ ticks of the processor's clock), and whoever else needs its core then has half of it. So a program has
+one pool at work: BLAS's, where large products are all that it shares among threads; else ours, and BLAS
+computes on one thread of each. What is shared how depends on shapes, dtypes and the number of threads alone.
 """
 
 from __future__ import annotations
