@@ -73,15 +73,16 @@ def layout_assignment(program: Program, order: str = "K") -> Program:
         return program
     found: dict[int, Axes | None] = dict.fromkeys(between)
     found |= _long_rows(program, between)
-    # where nothing is summed, one order is written as fast as another
     outer = {
-        ins.outputs[0]
+        ins.outputs[0]: ins
         for ins in program.instructions
         if _is_product(program, ins) and not ins.attrs["contracting"][0]
     }
     fixed = [slot for slot in results if order in ("C", "F") or slot in outer]
     for slot in fixed:
         axes = results.pop(slot)
+        if order not in ("C", "F") and program.slots[slot].nbytes >= LEAST:
+            axes = _along(_step(program, outer[slot]), axes)
         found[slot] = None if axes == tuple(range(len(axes))) else axes
     found |= _searched(program, between, found, results)
     slots = list(program.slots)
@@ -244,6 +245,18 @@ def _best_result(slot: int, maker: _Step, orders: dict[int, Axes], plain: Axes) 
             if seconds < least * GAIN:
                 best, least = order, seconds
     return best
+
+
+def _along(maker: _Step, plain: Axes) -> Axes:
+    """Where nothing is summed: `plain`, if what it runs along fastest lies so in the operands; else the order
+    of the larger one, the other's axes outside."""
+    if all(labels[-1] == plain[-1] for labels in maker.labels[:2] if plain[-1] in labels):
+        return plain
+    sides = sorted(maker.labels[:2], key=maker.contraction.size)
+    other, larger = sides
+    shared = [x for x in larger if x in other]
+    own = [x for x in larger if x not in other]
+    return _joined(shared, [x for x in other if x not in larger], own) if own else plain
 
 
 def _candidates(slot: int, maker: _Step, reader: _Step, orders: dict[int, Axes]) -> list[Axes]:

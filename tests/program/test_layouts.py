@@ -304,6 +304,28 @@ def test_a_result_that_nobody_asked_to_be_in_order_lies_as_is_cheapest() -> None
 # ---- operands ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("equation", "shapes", "runs_along"),
+    [
+        ("tjk,to->tokj", ((64, 16, 16), (64, 64)), "tojk"),  # as the larger one lies
+        ("to,tjk->tokj", ((64, 64), (64, 16, 16)), "tojk"),
+        ("tkj,to->tokj", ((64, 16, 16), (64, 64)), "tokj"),  # which is row-major
+        ("ij,ji->ij", ((300, 300), (300, 300)), "ij"),  # one of both lies across in any order
+        ("a,b->ba", ((300,), (300,)), "ba"),
+    ],
+)
+def test_outer_products_run_along_the_larger_operand(
+    equation: str, shapes: Any, runs_along: str
+) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape) for shape in shapes]
+    expression = einloom.compile(equation, *arrays)
+    got = expression(*arrays)
+    np.testing.assert_allclose(got, np.einsum(equation, *arrays), rtol=1e-15)
+    labels = equation[-got.ndim :]
+    assert "".join(labels[k] for k in np.argsort(got.strides)[::-1]) == runs_along
+
+
 @pytest.fixture
 def every_layout_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays of any size are looked at, and intermediates of any size are given layouts."""
