@@ -5,7 +5,8 @@ every other must agree with it before anything is timed. Reported are medians: o
 the ratios inside a round, which do not depend on what the machine did in another. A contender's turn
 begins with a pause: threads of BLAS that have nothing to do look for work for some 100 ms, and would take a
 core from whoever comes next. Short calls are then made for a while before one is timed, until threads have
-found their cores. A case in which einloom seems to be behind gets more rounds, which count with the first. A case that says how
+found their cores. A case in which
+einloom seems to be behind gets more rounds, which count with the first. A case that says how
 many bytes it moves is timed beside a threaded copy of as many, round by round, for the same reason.
 """
 
