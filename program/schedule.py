@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._base.options import get_options
+from .._base.options import get_options, num_threads, options
 from ..backend.protocol import Backend
+from .branches import Branches, branched
 from .fused import Fused, fuse, has_chains
 from .ir import Instruction, Program
 from .memory import MemoryPlan, plan_memory
@@ -42,10 +43,21 @@ def schedule(
     program: Program, backend: Backend, arena: int | None = None, *, fused: bool = True
 ) -> Schedule:
     """Last uses, places and peak of `program` on `backend`; arenas have at most `arena` bytes, as a rule
-    ARENA. Unless `fused` is false, groups run as one instruction. What a group of products reads waits for
-    its last member: where the peak becomes much higher for that, there are no such groups."""
+    ARENA. Unless `fused` is false, groups run as one instruction, and independent subtrees side by side. What
+    a group of products reads waits for its last member, and side by side more is alive: where the peak
+    becomes much higher for that, it is not done."""
     if not fused:
         return _schedule(program, backend, arena)
+    found = _fused(program, backend, arena)
+    forked = branched(program, num_threads()) if get_options().engine is None else program
+    if forked is not program:
+        beside = _fused(forked, backend, arena)
+        if beside.peak_bytes <= HIGHER * found.peak_bytes:
+            return beside
+    return found
+
+
+def _fused(program: Program, backend: Backend, arena: int | None) -> Schedule:
     found = _schedule(fuse(program, backend), backend, arena)
     if has_chains(found.program) and get_options().engine is None:
         without = _schedule(fuse(program, backend, products=False), backend, arena)
@@ -91,6 +103,9 @@ def _schedule(program: Program, backend: Backend, arena: int | None) -> Schedule
 def _scratch_bytes(program: Program, ins: Instruction, backend: Backend, given: set[int]) -> int:
     if isinstance(ins, Fused):
         return ins.scratch_bytes
+    if isinstance(ins, Branches):
+        with options(threads=1):
+            return sum(_inside_bytes(part, backend) for part in ins.parts)
     if ins.family is not None:
         return 0
     attrs = ins.at((0,) * len(program.indices))
@@ -100,6 +115,12 @@ def _scratch_bytes(program: Program, ins: Instruction, backend: Backend, given: 
     )
     results = program.placed(ins.outputs)
     return backend.scratch_bytes(ins.op, attrs, operands, results)
+
+
+def _inside_bytes(part: Program, backend: Backend) -> int:
+    """What a part needs beside its inputs and its results."""
+    known = sum(part.slots[slot].nbytes for slot in part.inputs + part.outputs)
+    return max(0, schedule(part, backend).peak_bytes - known)
 
 
 def _last_uses(program: Program) -> dict[int, int]:
