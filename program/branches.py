@@ -1,8 +1,8 @@
 """Parts of a program that depend on nothing of each other, side by side: one thread for each.
 
-A product too small for several threads leaves all but one idle, and a contraction tree has many of them. Where
-the tree forks into subtrees of like cost, each thread takes some, and what comes after them runs on all
-threads as before. One instruction stands for the subtrees, at the place of the last that they need.
+A product too small for several threads leaves all but one idle, and a contraction tree has many of them.
+Where the tree forks into subtrees of like cost, each thread takes some, and what comes after them runs on
+all threads as before. One instruction, the first, stands for the subtrees.
 
 Subtrees are chosen from the result down: the costliest is opened, its last step is left to what comes after,
 as long as that makes the predicted time less; what is left is dealt out, the costliest first (R. Graham,
@@ -19,7 +19,7 @@ from ..backend.prediction import predict
 from .ir import At, Instruction, Program
 
 LEAST = 2e-4  # predicted seconds of a program from which it is looked at
-GAIN = 0.85  # of its time, what it must not exceed
+GAIN = 0.9  # of its time, what it must not exceed
 MOST_OPENED = 64  # steps that may be left to what comes after
 MOST = 2000  # instructions
 SHARED = 1 << 22  # multiplications of a step that several threads share well
@@ -75,7 +75,9 @@ class _Tree:
         first = (0,) * len(program.indices)
         for ins in program.instructions:
             found = (
-                predict(ins.op, ins.at(first), program.placed(ins.inputs), program.placed(ins.outputs))
+                predict(
+                    ins.op, ins.at(first), program.placed(ins.inputs), program.placed(ins.outputs)
+                )
                 if ins.family is None
                 else None
             )

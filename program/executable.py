@@ -51,12 +51,20 @@ class Executable:
     With one output, `out` is filled and returned; it must not overlap an input. Inputs are trusted
     to have the dtypes and shapes of the input slots; the fronts check them. `indices` are the values of
     the static indices, each in its range. Without `fuse` instructions run one by one, and give the
-    same bits as `interpret`.
+    same bits as `interpret`. `limit` and `fork` are those of `schedule`.
     """
 
-    def __init__(self, program: Program, backend: Backend, *, fuse: bool = True) -> None:
+    def __init__(
+        self,
+        program: Program,
+        backend: Backend,
+        *,
+        fuse: bool = True,
+        limit: int | None = None,
+        fork: bool = True,
+    ) -> None:
         self.program, self.backend = verify(program), backend
-        self.schedule: Schedule = schedule(program, backend, fused=fuse)
+        self.schedule: Schedule = schedule(program, backend, fused=fuse, limit=limit, fork=fork)
         self.steps = tuple(self._bind())
         self._tail = _tail(self.schedule.program)
         self._arenas: list[tuple[Any, ...]] = []  # idle ones

@@ -39,8 +39,7 @@ def pairs(n: int = 300, products: int = 4) -> Program:
     level = [build.input("f8", (n, n)) for _ in range(products)]
     while len(level) > 1:
         level = [
-            build("dot_general", a, b, **DOT)
-            for a, b in zip(level[::2], level[1::2], strict=True)
+            build("dot_general", a, b, **DOT) for a, b in zip(level[::2], level[1::2], strict=True)
         ]
     return build.finish(level[0])
 
@@ -172,7 +171,11 @@ def test_peak_is_an_upper_bound() -> None:
 def test_a_peak_that_becomes_much_higher_is_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with options(threads=2):
         assert forks(Executable(pairs(120, 32), cpu()))
-        monkeypatch.setattr(scheduling, "HIGHER", 0.5)
+        peak = Executable(pairs(120, 32), cpu()).peak_bytes
+        assert not forks(Executable(pairs(120, 32), cpu(), limit=peak - 1))
+        assert forks(Executable(pairs(120, 32), cpu(), limit=peak))
+        monkeypatch.setattr(scheduling, "HIGHER", 1.0)
+        monkeypatch.setattr(scheduling, "MORE", 0)
         assert not forks(Executable(pairs(120, 32), cpu()))
 
 
@@ -181,7 +184,7 @@ def test_an_error_in_a_part_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) 
     with options(threads=2):
         executable = Executable(pairs(40, 4), cpu())
     arrays = [np.ones((40, 40))] * 4
-    with pytest.raises(ValueError, match="aligned|matmul"):
+    with pytest.raises(ValueError, match=r"aligned|matmul"):
         executable(np.ones((3, 3)), *arrays[1:])
     np.testing.assert_array_equal(executable(*arrays), np.full((40, 40), 40.0**3))
 
