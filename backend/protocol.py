@@ -64,6 +64,10 @@ class Backend(Protocol):
         """Whether threads of the backend's own work for the kernel that `bind` makes of the same."""
         ...
 
+    def together(self, call: Callable[[int], None], n: int) -> None:
+        """call(0) to call(n - 1) side by side, kernels and all that they do each on one thread."""
+        ...
+
     def fuse(self, plan: FusionPlan) -> Kernel | None:
         """One kernel for a chain of ops, or None: then they run one by one."""
         ...

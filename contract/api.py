@@ -292,6 +292,9 @@ def search(
     )
     if memory_limit is None or result.peak_bytes <= memory_limit:
         return result
+    lean = replace(result, memory_limit=memory_limit)
+    if lean.peak_bytes <= memory_limit:
+        return lean
     return _within(result, memory_limit, planned, problem, choice, call)
 
 
@@ -299,18 +302,19 @@ def _within(
     first: Plan, limit: int, planned: Any, problem: Problem, choice: Any, call: str
 ) -> Plan:
     """The cheapest of these that meets the limit: leaner plans, and plans whose labels are sliced."""
-    trials = [first]
+    trials = [replace(first, memory_limit=limit)]
     if choice in ("auto", None):
         for seed in range(problem.seed, problem.seed + 3):
             trial = Problem("size", limit, problem.itemsize, problem.budget or 32, seed)
-            trials.append(planned(random_greedy, trial))
+            trials.append(replace(planned(random_greedy, trial), memory_limit=limit))
             if trials[-1].peak_bytes <= limit:
                 break
     leanest = min(trials, key=lambda plan: plan.peak_bytes)
-    found = [slice_to(plan, limit) for plan in dict.fromkeys((first, leanest))]
+    found = [slice_to(plan, limit) for plan in dict.fromkeys((trials[0], leanest))]
     meeting = [plan for plan in found if plan.peak_bytes <= limit]
     if meeting:
-        return min(meeting, key=lambda plan: plan.cost)
+        best = min(meeting, key=lambda plan: plan.cost)
+        return replace(best, memory_limit=None) if best.sliced else best
     best = min(found, key=lambda plan: plan.peak_bytes)
     slices = f", in {format_count(best.n_slices)} slices" if best.sliced else ""
     raise MemoryLimitError(

@@ -58,7 +58,7 @@ class Expression:
             self._certain = executable.bytes.certain_bytes
             plain = False
         else:
-            executable = Executable(program, cpu())
+            executable = Executable(program, cpu(), limit=plan.room)
             self._certain = executable.schedule.certain_bytes
             plain = (plan.order == "K" or executable.is_view) and not plan.strip_exponent
         self._executable = executable
@@ -194,7 +194,7 @@ def _computed(
     """What `program` takes behind its operands: constants, and what `before` makes of constants."""
     values = {slot: constants[at] for at, slot in enumerate(plan.program.inputs) if at in constants}
     if before.instructions:
-        made = Executable(before, cpu()).run(*(values[slot] for slot in before.inputs))
+        made = Executable(before, cpu(), fork=False).run(*(values[slot] for slot in before.inputs))
         values |= zip(before.outputs, made if len(before.outputs) > 1 else (made,), strict=True)
     held = tuple(values[slot] for slot in program.inputs[len(plan.dtypes) - len(constants) :])
     for x in held:

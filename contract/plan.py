@@ -30,7 +30,7 @@ from .network import Network
 from .tree import ContractionTree, Path
 
 FORMAT = "einloom.plan"
-VERSION = 3  # 1 had no sliced labels, 2 neither layouts nor exponents kept apart
+VERSION = 4  # 1 had no sliced labels, 2 neither layouts nor exponents kept apart, 3 no memory limit
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class Plan:
         layouts: for each operand the order of its axes in memory, the slowest first, or None for
             row-major; empty if all are. Operands that lie otherwise work too, by copies.
         strip_exponent: whether the result is a mantissa and an exponent of ten.
+        memory_limit: bytes that the peak is to stay below: of several ways to run the steps, the fastest
+            that does is taken; None: they may take some more for the sake of time.
     """
 
     network: Network
@@ -70,6 +72,7 @@ class Plan:
     sliced: tuple[int, ...] = ()
     layouts: tuple[Axes | None, ...] = ()
     strip_exponent: bool = False
+    memory_limit: int | None = None
 
     @property
     def path(self) -> Path:
@@ -147,11 +150,19 @@ class Plan:
         program, once = self.program, 0
         if self.constants:
             before, program = split_constants(program, self.constants)
-            once = schedule(before, cpu()).peak_bytes
+            once = schedule(before, cpu(), fork=False).peak_bytes
         if self.sliced:
             count = scaled_bytes if self.strip_exponent else sliced_bytes
             return max(once, count(program, self.assembly, cpu()).peak_bytes)
-        return max(once, schedule(program, cpu()).peak_bytes + self._copied_bytes)
+        peak = schedule(program, cpu(), limit=self.room).peak_bytes
+        return max(once, peak + self._copied_bytes)
+
+    @property
+    def room(self) -> int | None:
+        """What the memory limit leaves for the program; None without one."""
+        if self.memory_limit is None:
+            return None
+        return self.memory_limit - self._copied_bytes
 
     @property
     def _copied_bytes(self) -> int:
@@ -191,6 +202,7 @@ class Plan:
                 "sliced": self.sliced,
                 "layouts": self.layouts,
                 "strip_exponent": self.strip_exponent,
+                "memory_limit": self.memory_limit,
             }
         )
 
@@ -282,6 +294,7 @@ def _from_document(data: dict[str, Any]) -> Plan:
         sliced=_sliced(data, network),
         layouts=_layouts(data, shapes),
         strip_exponent=_strips(data, dtype),
+        memory_limit=_limit(data),
     )
 
 
@@ -301,6 +314,13 @@ def _strips(data: dict[str, Any], dtype: np.dtype[np.generic]) -> bool:
     if type(strips) is not bool or (strips and not has_exponent(dtype)):
         raise ValueError(f"strip_exponent, got {strips!r:.40} for {dtype}")
     return strips
+
+
+def _limit(data: dict[str, Any]) -> int | None:
+    limit = data["memory_limit"] if data["version"] > 3 else None
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise ValueError(f"memory_limit, got {limit!r:.40}")
+    return limit
 
 
 def _sliced(data: dict[str, Any], network: Network) -> tuple[int, ...]:

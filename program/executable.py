@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._base.errors import ProgramError
-from .._base.options import num_threads
+from .._base.options import num_threads, options
 from ..backend.protocol import Backend, Kernel
 from ..backend.spec import ArraySpec, Axes
+from .branches import Branches
 from .extension import bind_extension
 from .fused import Fused
 from .ir import Instruction, Program
@@ -50,12 +51,20 @@ class Executable:
     With one output, `out` is filled and returned; it must not overlap an input. Inputs are trusted
     to have the dtypes and shapes of the input slots; the fronts check them. `indices` are the values of
     the static indices, each in its range. Without `fuse` instructions run one by one, and give the
-    same bits as `interpret`.
+    same bits as `interpret`. `limit` and `fork` are those of `schedule`.
     """
 
-    def __init__(self, program: Program, backend: Backend, *, fuse: bool = True) -> None:
+    def __init__(
+        self,
+        program: Program,
+        backend: Backend,
+        *,
+        fuse: bool = True,
+        limit: int | None = None,
+        fork: bool = True,
+    ) -> None:
         self.program, self.backend = verify(program), backend
-        self.schedule: Schedule = schedule(program, backend, fused=fuse)
+        self.schedule: Schedule = schedule(program, backend, fused=fuse, limit=limit, fork=fork)
         self.steps = tuple(self._bind())
         self._tail = _tail(self.schedule.program)
         self._arenas: list[tuple[Any, ...]] = []  # idle ones
@@ -131,6 +140,8 @@ class Executable:
             inputs, outputs = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
             if isinstance(ins, Fused):
                 kernel = ins.kernel
+            elif isinstance(ins, Branches):
+                kernel = _side_by_side(ins, self.backend)
             elif ins.family is not None:
                 kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs)
             else:
@@ -140,7 +151,7 @@ class Executable:
 
     def _uses_threads(self, ins: Instruction) -> bool:
         """Whether threads of the backend's own work for an instruction."""
-        if isinstance(ins, Fused):
+        if isinstance(ins, (Fused, Branches)):
             return num_threads() > 1
         if ins.family is not None or ins.is_view:
             return False
@@ -260,6 +271,31 @@ class Executable:
         else:
             lines += body
         return "\n".join(lines) + "\n"
+
+
+def _side_by_side(branches: Branches, backend: Backend) -> Kernel:
+    """The parts, each on one thread, whose results follow each other."""
+    with options(threads=1):
+        runs = [Executable(part, backend).run for part in branches.parts]
+    count = len(branches.inputs)
+    place = {slot: k for k, slot in enumerate(branches.inputs)}
+    taken = [tuple(place[slot] for slot in part.inputs) for part in branches.parts]
+    single = [len(part.outputs) == 1 for part in branches.parts]
+
+    def kernel(*operands: Any) -> tuple[Any, ...]:
+        numbers = operands[count:]
+        results: list[Any] = [None] * len(runs)
+
+        def call(k: int) -> None:
+            results[k] = runs[k](*(operands[at] for at in taken[k]), *numbers)
+
+        backend.together(call, len(runs))
+        made: list[Any] = []
+        for is_single, result in zip(single, results, strict=True):
+            made += (result,) if is_single else result
+        return tuple(made)
+
+    return kernel
 
 
 def _tail(program: Program) -> tuple[int, Axes] | None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._base.options import get_options
+from .._base.options import get_options, num_threads, options
 from ..backend.protocol import Backend
+from .branches import Branches, branched
 from .fused import Fused, fuse, has_chains
 from .ir import Instruction, Program
 from .memory import MemoryPlan, plan_memory
@@ -21,6 +22,8 @@ ARENA = 256 << 10
 from the backend's lent memory one by one: it is warm too, and nothing large stays behind a call."""
 HIGHER = 9 / 8
 """How much higher a peak may become for the sake of time."""
+MORE = 16 << 20
+"""Bytes that it may become higher in any case: less than what interpreter and libraries take."""
 FEWEST = 6
 """Intermediates from which an arena is worth its check-out; fewer are allocated as they are made."""
 
@@ -39,19 +42,37 @@ class Schedule:
 
 
 def schedule(
-    program: Program, backend: Backend, arena: int | None = None, *, fused: bool = True
+    program: Program,
+    backend: Backend,
+    arena: int | None = None,
+    *,
+    fused: bool = True,
+    limit: int | None = None,
+    fork: bool = True,
 ) -> Schedule:
     """Last uses, places and peak of `program` on `backend`; arenas have at most `arena` bytes, as a rule
-    ARENA. Unless `fused` is false, groups run as one instruction. What a group of products reads waits for
-    its last member: where the peak becomes much higher for that, there are no such groups."""
+    ARENA.
+
+    Unless `fused` is false, groups run as one instruction, and if `fork`, independent subtrees side by side.
+    What a group of products reads waits for its last member, and side by side more is alive: the fastest way
+    is taken whose peak is at most `limit`, or, without one, not much above the least; if there is none, the
+    leanest.
+    """
     if not fused:
         return _schedule(program, backend, arena)
-    found = _schedule(fuse(program, backend), backend, arena)
-    if has_chains(found.program) and get_options().engine is None:
-        without = _schedule(fuse(program, backend, products=False), backend, arena)
-        if HIGHER * without.peak_bytes < found.peak_bytes:
-            return without
-    return found
+    asked = get_options().engine is not None
+    whole = fuse(program, backend)
+    found = [_schedule(whole, backend, arena)]
+    if has_chains(whole) and not asked:
+        found.append(_schedule(fuse(program, backend, products=False), backend, arena))
+    forked = branched(program, num_threads()) if fork and not asked else program
+    if forked is not program:
+        found.insert(0, _schedule(fuse(forked, backend), backend, arena))
+    if len(found) == 1:
+        return found[0]
+    least = min(found, key=lambda one: one.peak_bytes)
+    room = max(HIGHER * least.peak_bytes, least.peak_bytes + MORE) if limit is None else limit
+    return next((one for one in found if one.peak_bytes <= room), least)
 
 
 def _schedule(program: Program, backend: Backend, arena: int | None) -> Schedule:
@@ -91,6 +112,9 @@ def _schedule(program: Program, backend: Backend, arena: int | None) -> Schedule
 def _scratch_bytes(program: Program, ins: Instruction, backend: Backend, given: set[int]) -> int:
     if isinstance(ins, Fused):
         return ins.scratch_bytes
+    if isinstance(ins, Branches):
+        with options(threads=1):
+            return sum(_inside_bytes(part, backend) for part in ins.parts)
     if ins.family is not None:
         return 0
     attrs = ins.at((0,) * len(program.indices))
@@ -100,6 +124,12 @@ def _scratch_bytes(program: Program, ins: Instruction, backend: Backend, given: 
     )
     results = program.placed(ins.outputs)
     return backend.scratch_bytes(ins.op, attrs, operands, results)
+
+
+def _inside_bytes(part: Program, backend: Backend) -> int:
+    """What a part needs beside its inputs and its results."""
+    known = sum(part.slots[slot].nbytes for slot in part.inputs + part.outputs)
+    return max(0, schedule(part, backend).peak_bytes - known)
 
 
 def _last_uses(program: Program) -> dict[int, int]:

@@ -68,7 +68,7 @@ def sliced_bytes(program: Program, assembly: Assembly, backend: Backend) -> Slic
     held = assembly.spec.nbytes + _kept_bytes(once)
     if assembly.accumulates_apart(program):
         held += program.slots[program.outputs[0]].nbytes
-    before, during = schedule(once, backend), schedule(each, backend)
+    before, during = (schedule(one, backend, fork=False) for one in (once, each))
     held += before.memory.nbytes if before.has_arena else 0  # an arena is kept
     inputs = _input_bytes(program)
     return SlicedBytes(
@@ -88,7 +88,7 @@ def scaled_bytes(program: Program, assembly: Assembly, backend: Backend) -> Slic
     last = to_decimal(assembly.spec)
     total = last.slots[last.inputs[0]].nbytes
     kept = _kept_bytes(once)
-    before, during, after = (schedule(one, backend) for one in (once, each, last))
+    before, during, after = (schedule(one, backend, fork=False) for one in (once, each, last))
     kept += before.memory.nbytes if before.has_arena else 0  # arenas are kept
     held = kept + total + program.slots[program.outputs[0]].nbytes
     arena = during.memory.nbytes if during.has_arena else 0
@@ -136,8 +136,8 @@ class SlicedExecutable:
         self.program, self.assembly, self.backend = program, assembly, backend
         self.bytes = sliced_bytes(program, assembly, backend)
         once, each = split(program)
-        self.once = Executable(once, backend) if once.instructions else None
-        self.each = Executable(each, backend)
+        self.once = Executable(once, backend, fork=False) if once.instructions else None
+        self.each = Executable(each, backend, fork=False)
         position = {slot: k for k, slot in enumerate(program.inputs)}
         self._once_takes = tuple(position[slot] for slot in once.inputs)
         self._each_takes = tuple(position[slot] for slot in each.inputs if slot in position)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -28,6 +29,7 @@ from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype_name
 from . import structure, sum_product
+from .blas import ONE_BLAS_THREAD
 from .buffers import BUFFERS, empty_as, in_layout
 from .cast import bind_cast, evaluate_cast
 from .contraction import (
@@ -47,6 +49,7 @@ from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_bytes
 from .strided import MOST_AXES
+from .threads import parallel_for
 
 GATHERS = ("gather", "gather_dynamic_slice_sizes")
 BINDERS: dict[str, structure.Binder] = {
@@ -158,6 +161,17 @@ class CpuBackend:
         if op in PRODUCTS:
             return uses_threads(attrs or matmul_attrs(inputs), inputs[:2], outputs[0])
         return max(x.size for x in (*inputs, *outputs)) >= max(1, get_options().small)
+
+    def together(self, call: Callable[[int], None], n: int) -> None:
+        settings = {**asdict(get_options()), "threads": 1}
+
+        def piece(start: int, stop: int) -> None:
+            with options(**settings), np.errstate(all="ignore"):
+                for k in range(start, stop):
+                    call(k)
+
+        with ONE_BLAS_THREAD:
+            parallel_for(piece, n, n)
 
     def _check_dtype(self, row: OpRow, spec: ArraySpec) -> None:
         name = dtype_name(spec.dtype)

@@ -14,6 +14,7 @@ from tests.program.test_schedule import measured, not_planned
 import einloom
 from einloom._base.options import SMALL, options
 from einloom.backend.cpu import cpu
+from einloom.program import schedule as scheduling
 from einloom.program.builder import Builder
 from einloom.program.chains import MOST_MEMBERS, product_groups
 from einloom.program.executable import Executable
@@ -246,7 +247,7 @@ def test_peak_is_a_bound(make: Make, threads: int, rng: np.random.Generator) -> 
         assert measured(executable, arrays) <= executable.peak_bytes - given + not_planned(program)
 
 
-def test_no_more_memory_for_a_group() -> None:
+def test_no_more_memory_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """Large operands that would wait for the last member of a group are consumed one by one instead."""
     build = Builder()
     lanes = 20000
@@ -261,6 +262,7 @@ def test_no_more_memory_for_a_group() -> None:
     with options(small=0):
         assert has_chains(fuse(program, cpu()))
         plain = schedule(fuse(program, cpu(), products=False), cpu(), fused=False)
+        monkeypatch.setattr(scheduling, "MORE", 0)
         found = schedule(program, cpu())
         assert found.peak_bytes <= HIGHER * plain.peak_bytes
         assert not has_chains(found.program)

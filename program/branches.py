@@ -1,0 +1,166 @@
+"""Parts of a program that depend on nothing of each other, side by side: one thread for each.
+
+A product too small for several threads leaves all but one idle, and a contraction tree has many of them.
+Where the tree forks into subtrees of like cost, each thread takes some, and what comes after them runs on
+all threads as before. One instruction, the first, stands for the subtrees.
+
+Subtrees are chosen from the result down: the costliest is opened, its last step is left to what comes after,
+as long as that makes the predicted time less; what is left is dealt out, the costliest first (R. Graham,
+"Bounds on multiprocessing timing anomalies", 1969).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from ..backend.prediction import predict
+from .ir import At, Instruction, Program
+
+LEAST = 2e-4  # predicted seconds of a program from which it is looked at
+GAIN = 0.9  # of its time, what it must not exceed
+MOST_OPENED = 64  # steps that may be left to what comes after
+MOST = 2000  # instructions
+SHARED = 1 << 22  # multiplications of a step that several threads share well
+STREAMED = 4 << 20  # bytes of a step without multiplications that they share well
+START = 2e-5  # seconds that it takes to start threads and to wait for the last
+
+
+@dataclass(frozen=True, slots=True)
+class Branches(Instruction):
+    """Programs that run side by side, each with some of the outputs."""
+
+    parts: tuple[Program, ...]
+
+
+def branched(program: Program, threads: int) -> Program:
+    """`program` with independent subtrees side by side, if that takes clearly less time; else as it is.
+
+    >>> from einloom.program.builder import Builder
+    >>> build = Builder()
+    >>> a, b, c = (build.input("f8", (300, 300)) for _ in range(3))
+    >>> dot = dict(contracting=((1,), (0,)), batch=((), ()))
+    >>> ab = build("dot_general", a, b, **dot)
+    >>> program = build.finish(build("add", ab, build("dot_general", b, c, **dot)))
+    >>> branched(program, 1) is program
+    True
+    >>> print(branched(program, 2).op_counts)
+    Counter({'branches[1, 1]': 1, 'add': 1})
+    """
+    count = len(program.instructions)
+    if threads < 2 or not 2 < count <= MOST or len(program.outputs) != 1:
+        return program
+    tree = _Tree(program, threads)
+    if tree.before < LEAST:
+        return program
+    dealt = tree.dealt()
+    return program if not dealt else _with(program, tree, dealt)
+
+
+class _Tree:
+    """The instructions by what they need; predicted seconds of each, alone and on all threads."""
+
+    def __init__(self, program: Program, threads: int) -> None:
+        self.program, self.threads = program, threads
+        self.maker = {
+            slot: at for at, ins in enumerate(program.instructions) for slot in ins.outputs
+        }
+        self.needs = [
+            tuple(dict.fromkeys(self.maker[slot] for slot in ins.inputs if slot in self.maker))
+            for ins in program.instructions
+        ]
+        self.alone: list[float] = []
+        self.shared: list[float] = []
+        first = (0,) * len(program.indices)
+        for ins in program.instructions:
+            found = (
+                predict(
+                    ins.op, ins.at(first), program.placed(ins.inputs), program.placed(ins.outputs)
+                )
+                if ins.family is None
+                else None
+            )
+            seconds = found.seconds if found is not None else 0.0
+            is_large = found is not None and (
+                found.multiplications >= SHARED
+                or (not found.multiplications and found.moved_bytes >= STREAMED)
+            )
+            self.alone.append(seconds)
+            self.shared.append(seconds / threads if is_large else seconds)
+        self.before = sum(self.shared)
+        self.below = list(self.alone)  # seconds of a step and all that it needs
+        for at, needs in enumerate(self.needs):
+            self.below[at] += sum(self.below[k] for k in needs)
+
+    def dealt(self) -> list[list[int]]:
+        """For each thread the last steps of its subtrees; none if it is not worth it."""
+        last = self.maker.get(self.program.outputs[0])
+        if last is None:
+            return []
+        front, after, best = [(-self.below[last], last)], 0.0, GAIN * self.before
+        found: list[list[int]] = []
+        for _ in range(MOST_OPENED):
+            if not front or after > best:
+                break
+            _, at = heapq.heappop(front)
+            after += self.shared[at]
+            for below in self.needs[at]:
+                if self.below[below] > 0.0:
+                    heapq.heappush(front, (-self.below[below], below))
+            loads = [(0.0, k) for k in range(self.threads)]
+            roots: list[list[int]] = [[] for _ in loads]
+            for seconds, root in sorted(front):
+                load, k = heapq.heappop(loads)
+                heapq.heappush(loads, (load - seconds, k))
+                roots[k].append(root)
+            time = after + max(loads)[0] + START
+            if time < best and all(roots):
+                best, found = time, roots
+        return found
+
+    def closure(self, roots: list[int]) -> set[int]:
+        """The steps that these need, and they themselves."""
+        seen, stack = set(roots), list(roots)
+        while stack:
+            for below in self.needs[stack.pop()]:
+                if below not in seen:
+                    seen.add(below)
+                    stack.append(below)
+        return seen
+
+
+def _with(program: Program, tree: _Tree, dealt: list[list[int]]) -> Program:
+    """The program with the subtrees as one instruction; as it is, where they share more than views."""
+    instructions = program.instructions
+    inside = [tree.closure(roots) for roots in dealt]
+    owners = Counter(at for steps in inside for at in steps)
+    gone = set(owners)
+    rest = [at for at in range(len(instructions)) if at not in gone]
+    read = {slot for at in rest for slot in instructions[at].inputs} | {*program.outputs}
+    if any(
+        instructions[at].family is not None or (n > 1 and not instructions[at].is_view)
+        for at, n in owners.items()
+    ):
+        return program
+    parts: list[Program] = []
+    for steps in inside:
+        body = tuple(instructions[at] for at in sorted(steps))
+        made = [slot for ins in body for slot in ins.outputs]
+        taken = {slot for ins in body for slot in ins.inputs}
+        outputs = tuple(slot for slot in made if slot in read)
+        if not outputs or any(program.slots[slot].bounds for slot in made):
+            return program
+        inputs = tuple(slot for slot in program.inputs if slot in taken)
+        parts.append(Program(program.slots, body, inputs, outputs, program.indices))
+    outputs = [slot for part in parts for slot in part.outputs]
+    if len(set(outputs)) != len(outputs):
+        return program
+    whole = Branches(
+        f"branches[{', '.join(str(len(part.instructions)) for part in parts)}]",
+        tuple((index.name, At(k)) for k, index in enumerate(program.indices)),
+        tuple(dict.fromkeys(slot for part in parts for slot in part.inputs)),
+        tuple(outputs),
+        tuple(parts),
+    )
+    return replace(program, instructions=(whole, *(instructions[at] for at in rest)))

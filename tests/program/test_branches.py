@@ -1,0 +1,223 @@
+"""Independent subtrees side by side: which, that results stay, that more memory is counted."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.memory import SLACK, peak_bytes
+from tests.networks import chain, random_network
+from tests.program.programs import assert_same, random_arrays, random_indices, random_program
+
+import einloom
+from einloom._base.options import options
+from einloom.backend.cpu import cpu
+from einloom.program import branches as module
+from einloom.program import schedule as scheduling
+from einloom.program.branches import Branches, branched
+from einloom.program.builder import Builder
+from einloom.program.executable import Executable
+from einloom.program.ir import Program
+
+DOT: dict[str, Any] = {"contracting": ((1,), (0,)), "batch": ((), ())}
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any program that can be forked is, whatever it gains, and however high its peak becomes."""
+    for name, value in (("LEAST", 0.0), ("GAIN", 100.0), ("START", -1.0)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(scheduling, "HIGHER", 100.0)
+
+
+def pairs(n: int = 300, products: int = 4) -> Program:
+    """A balanced tree of products of n by n."""
+    build = Builder()
+    level = [build.input("f8", (n, n)) for _ in range(products)]
+    while len(level) > 1:
+        level = [
+            build("dot_general", a, b, **DOT) for a, b in zip(level[::2], level[1::2], strict=True)
+        ]
+    return build.finish(level[0])
+
+
+def forks(executable: Executable) -> list[str]:
+    return [ins.op for ins in executable.schedule.program.instructions if isinstance(ins, Branches)]
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("threads", [2, 3, 4])
+def test_a_balanced_tree(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    with options(threads=threads):
+        executable = Executable(pairs(40, 8), cpu())
+    assert len(forks(executable)) == 1
+    arrays = [rng.integers(-2, 3, (40, 40)).astype(float) for _ in range(8)]
+    want = np.linalg.multi_dot(arrays)
+    for _ in range(3):
+        np.testing.assert_array_equal(executable(*arrays), want)
+    out = np.full((40, 40), np.nan)
+    assert executable(*arrays, out=out) is out
+    np.testing.assert_array_equal(out, want)
+    np.testing.assert_array_equal(executable.interpret(*arrays), want)
+    seconds: list[float] = []
+    np.testing.assert_array_equal(executable.profile(*arrays, seconds=seconds), want)
+    assert len(seconds) == len(executable.steps)
+
+
+def test_what_gains_nothing_stays() -> None:
+    line, small = Builder(), Builder()
+    x = line.input("f8", (300, 300))
+    for _ in range(6):  # each needs the one before
+        x = line("dot_general", x, line.input("f8", (300, 300)), **DOT)
+    for program in (line.finish(x), pairs(8)):
+        assert branched(program, 2) is program
+    assert branched(pairs(), 1) is not branched(pairs(), 2)
+    assert branched(small.finish(small.input("f8", (2,))), 2).instructions == ()
+    # steps that all threads share as it is
+    assert branched(pairs(1500), 2).op_counts["dot_general"] == 3
+
+
+def test_with_one_thread_nothing_is_forked() -> None:
+    with options(threads=1):
+        assert not forks(Executable(pairs(), cpu()))
+    with options(threads=2):
+        assert forks(Executable(pairs(120, 32), cpu()))
+
+
+@pytest.mark.usefixtures("always")
+def test_what_two_subtrees_need_is_made_once() -> None:
+    """A product that both read stays before them; a view of an input may be taken twice."""
+    build = Builder()
+    x, y = build.input("f8", (30, 30)), build.input("f8", (30, 30))
+    shared = build("dot_general", x, y, **DOT)
+    one = build("dot_general", shared, x, **DOT)
+    other = build("dot_general", y, shared, **DOT)
+    program = build.finish(build("dot_general", one, other, **DOT))
+    executable = Executable(program, cpu())
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, (30, 30)).astype(float) for _ in range(2))
+    np.testing.assert_array_equal(executable(a, b), (a @ b @ a) @ (b @ a @ b))
+    turned = Builder()
+    x, y = turned.input("f8", (30, 30)), turned.input("f8", (30, 30))
+    xt = turned("transpose", x, perm=(1, 0))
+    one = turned("dot_general", xt, y, **DOT)
+    other = turned("dot_general", y, xt, **DOT)
+    program = turned.finish(turned("dot_general", one, other, **DOT))
+    with options(threads=2):
+        executable = Executable(program, cpu())
+    assert forks(executable)
+    np.testing.assert_array_equal(executable(a, b), (a.T @ b) @ (b @ a.T))
+
+
+@pytest.mark.usefixtures("always")
+def test_random_programs() -> None:
+    forked = 0
+    for seed in range(600):
+        program = random_program(seed)
+        arrays, indices = random_arrays(program, seed), random_indices(program, seed)
+        with options(threads=2 + seed % 2):
+            executable = Executable(program, cpu())
+        want = executable.interpret(*arrays, indices=indices)
+        got = executable(*arrays, indices=indices)
+        if len(program.outputs) == 1:
+            want, got = (want,), (got,)
+        for one, other in zip(got, want, strict=True):
+            assert_same(one, other)
+        forked += len(forks(executable))
+    assert forked > 3
+
+
+@pytest.mark.usefixtures("always")
+def test_random_networks_whole_and_in_slices() -> None:
+    draw, forked, sliced = random.Random(3), 0, 0
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        network = random_network(draw, tensors=8, sizes=(2, 3))
+        arrays = [rng.integers(-2, 3, shape).astype(float) for shape in network.shapes]
+        plan = einloom.plan(network, planner="greedy")
+        with options(threads=1):
+            want = einloom.compile(plan)(*arrays)
+        with options(threads=2):
+            expression = einloom.compile(plan)
+            np.testing.assert_array_equal(expression(*arrays), want)
+            forked += "branches" in str(expression.explain())
+            try:
+                cut = einloom.plan(network, planner="greedy", memory_limit=plan.peak_bytes - 1)
+            except einloom.MemoryLimitError:
+                continue
+            sliced += cut.n_slices > 1
+            np.testing.assert_array_equal(einloom.compile(cut)(*arrays), want)
+    assert forked > 5
+    assert sliced > 5
+
+
+@pytest.mark.usefixtures("always")
+def test_peak_is_an_upper_bound() -> None:
+    rng = np.random.default_rng(0)
+    with options(threads=2):
+        executable = Executable(pairs(400, 8), cpu())
+        assert forks(executable)
+        arrays = [rng.standard_normal((400, 400)) for _ in range(8)]
+        executable(*arrays)
+        measured = peak_bytes(lambda: executable(*arrays), arrays)
+    assert measured <= executable.peak_bytes + SLACK
+    assert executable.peak_bytes <= measured * 2
+
+
+def test_a_peak_that_becomes_much_higher_is_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with options(threads=2):
+        assert forks(Executable(pairs(120, 32), cpu()))
+        peak = Executable(pairs(120, 32), cpu()).peak_bytes
+        assert not forks(Executable(pairs(120, 32), cpu(), limit=peak - 1))
+        assert forks(Executable(pairs(120, 32), cpu(), limit=peak))
+        monkeypatch.setattr(scheduling, "HIGHER", 1.0)
+        monkeypatch.setattr(scheduling, "MORE", 0)
+        assert not forks(Executable(pairs(120, 32), cpu()))
+
+
+@pytest.mark.usefixtures("always")
+def test_an_error_in_a_part_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    with options(threads=2):
+        executable = Executable(pairs(40, 4), cpu())
+    arrays = [np.ones((40, 40))] * 4
+    with pytest.raises(ValueError, match=r"aligned|matmul"):
+        executable(np.ones((3, 3)), *arrays[1:])
+    np.testing.assert_array_equal(executable(*arrays), np.full((40, 40), 40.0**3))
+
+
+@pytest.mark.usefixtures("always")
+def test_eight_callers() -> None:
+    rng = np.random.default_rng(0)
+    with options(threads=2):
+        executable = Executable(pairs(40, 8), cpu())
+    arrays = [rng.integers(-2, 3, (40, 40)).astype(float) for _ in range(8)]
+    want = np.linalg.multi_dot(arrays)
+    with ThreadPoolExecutor(8) as callers:
+        for got in callers.map(lambda _: executable(*arrays), range(64)):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_options_reach_the_parts() -> None:
+    seen: list[Any] = []
+    with options(small=7, threads=2):
+        cpu().together(lambda k: seen.append(einloom.options().__enter__()), 3)
+    assert [one.small for one in seen] == [7, 7, 7]
+    assert [one.threads for one in seen] == [1, 1, 1]
+
+
+def test_a_chain_of_matrices_is_the_same_on_any_number_of_threads() -> None:
+    network = chain(60, 2)
+    sizes = {label: 2 + (label * 37) % 90 for label in range(61)}
+    network = einloom.Network(network.inputs, network.output, sizes)
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-1, 2, shape).astype(float) for shape in network.shapes]
+    plan, found = einloom.plan(network), []
+    for threads in (1, 2, 3):
+        with options(threads=threads):
+            found.append(einloom.compile(plan)(*arrays))
+    for one in found[1:]:
+        np.testing.assert_allclose(one, found[0], rtol=1e-12)
