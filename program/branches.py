@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from ..backend.prediction import predict
 from .ir import At, Instruction, Program
 
-LEAST = 2e-4  # predicted seconds of a program from which it is looked at
+LEAST = 1e-4  # predicted seconds of a program from which it is looked at
 GAIN = 0.9  # of its time, what it must not exceed
 MOST_OPENED = 64  # steps that may be left to what comes after
 MOST = 2000  # instructions
@@ -39,7 +39,7 @@ def branched(program: Program, threads: int) -> Program:
 
     >>> from einloom.program.builder import Builder
     >>> build = Builder()
-    >>> a, b, c = (build.input("f8", (300, 300)) for _ in range(3))
+    >>> a, b, c = (build.input("f8", (150, 150)) for _ in range(3))
     >>> dot = dict(contracting=((1,), (0,)), batch=((), ()))
     >>> ab = build("dot_general", a, b, **dot)
     >>> program = build.finish(build("add", ab, build("dot_general", b, c, **dot)))
@@ -153,14 +153,14 @@ def _with(program: Program, tree: _Tree, dealt: list[list[int]]) -> Program:
             return program
         inputs = tuple(slot for slot in program.inputs if slot in taken)
         parts.append(Program(program.slots, body, inputs, outputs, program.indices))
-    outputs = [slot for part in parts for slot in part.outputs]
-    if len(set(outputs)) != len(outputs):
+    made_inside = [slot for part in parts for slot in part.outputs]
+    if len(set(made_inside)) != len(made_inside):
         return program
     whole = Branches(
         f"branches[{', '.join(str(len(part.instructions)) for part in parts)}]",
         tuple((index.name, At(k)) for k, index in enumerate(program.indices)),
         tuple(dict.fromkeys(slot for part in parts for slot in part.inputs)),
-        tuple(outputs),
+        tuple(made_inside),
         tuple(parts),
     )
     return replace(program, instructions=(whole, *(instructions[at] for at in rest)))
