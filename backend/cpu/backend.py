@@ -49,7 +49,7 @@ from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_bytes
 from .strided import MOST_AXES
-from .threads import parallel_for
+from .threads import on_one_cpu, parallel_for
 
 GATHERS = ("gather", "gather_dynamic_slice_sizes")
 BINDERS: dict[str, structure.Binder] = {
@@ -166,7 +166,7 @@ class CpuBackend:
         settings = {**asdict(get_options()), "threads": 1}
 
         def piece(start: int, stop: int) -> None:
-            with options(**settings), np.errstate(all="ignore"):
+            with options(**settings), np.errstate(all="ignore"), on_one_cpu():
                 for k in range(start, stop):
                     call(k)
 

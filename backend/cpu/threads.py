@@ -19,8 +19,8 @@ import ctypes
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -50,6 +50,24 @@ def _finder() -> Callable[[], int]:
 
 
 _current_cpu = _finder()
+
+
+@contextmanager
+def on_one_cpu() -> Iterator[None]:
+    """The caller stays on the CPU that it runs on. Where it waits for the interpreter's lock, whoever gives
+    that up wakes it, and the system might put it behind that thread; threads of the pool keep off already."""
+    cpu = -1 if getattr(_here, "serves", False) else _current_cpu()
+    allowed: set[int] = set()
+    if cpu >= 0:
+        with suppress(OSError):
+            allowed = os.sched_getaffinity(0)
+            os.sched_setaffinity(0, {cpu})
+    try:
+        yield
+    finally:
+        if allowed:
+            with suppress(OSError):
+                os.sched_setaffinity(0, allowed)
 
 
 class _Job:

@@ -157,6 +157,28 @@ def test_threads_keep_off_the_callers_cpu(monkeypatch: pytest.MonkeyPatch) -> No
     assert os.sched_getaffinity(0) == allowed  # the caller may go wherever it could
 
 
+@pytest.mark.skipif(not several(), reason="threads cannot be bound, or to one CPU only")
+def test_a_caller_that_stays_may_go_anywhere_afterwards() -> None:
+    allowed = os.sched_getaffinity(0)
+    with suppress(ValueError), threads.on_one_cpu():
+        assert len(os.sched_getaffinity(0)) == 1
+        assert covered(100, 3) == [1] * 100
+        raise ValueError
+    assert os.sched_getaffinity(0) == allowed
+    seen: list[set[int]] = []
+    parallel_for(lambda start, stop: seen.append(_inside(allowed)), 4, 4)
+    assert any(one == allowed for one in seen)  # of the caller; threads of the pool keep off
+
+
+def _inside(allowed: set[int]) -> set[int]:
+    """Where a piece may run, asked within `on_one_cpu`; of a thread of the pool all but the caller's."""
+    before = os.sched_getaffinity(0)
+    with threads.on_one_cpu():
+        if before == allowed:
+            assert len(os.sched_getaffinity(0)) == 1
+    return os.sched_getaffinity(0)
+
+
 def test_threads_that_cannot_be_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*_: object) -> None:
         raise PermissionError("no")
