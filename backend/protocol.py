@@ -64,6 +64,14 @@ class Backend(Protocol):
         """Whether threads of the backend's own work for the kernel that `bind` makes of the same."""
         ...
 
+    def at_once(self) -> int:
+        """How many calls `together` makes at the same time."""
+        ...
+
+    def alone(self) -> Backend:
+        """The backend whose kernels run on one thread, where the option `threads` is 1."""
+        ...
+
     def together(self, call: Callable[[int], None], n: int) -> None:
         """call(0) to call(n - 1) side by side, kernels and all that they do each on one thread."""
         ...

@@ -274,6 +274,7 @@ def search(
         return Plan(
             network, found.tree, dtypes, dtype, objective, found.planner, seed, found.proof,
             conj, order, constants, layouts=layouts if any(layouts) else (), strip_exponent=strip_exponent,
+            memory_limit=memory_limit,
         )  # fmt: skip
 
     start = time.perf_counter()
@@ -292,9 +293,6 @@ def search(
     )
     if memory_limit is None or result.peak_bytes <= memory_limit:
         return result
-    lean = replace(result, memory_limit=memory_limit)
-    if lean.peak_bytes <= memory_limit:
-        return lean
     return _within(result, memory_limit, planned, problem, choice, call)
 
 
@@ -302,19 +300,18 @@ def _within(
     first: Plan, limit: int, planned: Any, problem: Problem, choice: Any, call: str
 ) -> Plan:
     """The cheapest of these that meets the limit: leaner plans, and plans whose labels are sliced."""
-    trials = [replace(first, memory_limit=limit)]
+    trials = [first]
     if choice in ("auto", None):
         for seed in range(problem.seed, problem.seed + 3):
             trial = Problem("size", limit, problem.itemsize, problem.budget or 32, seed)
-            trials.append(replace(planned(random_greedy, trial), memory_limit=limit))
+            trials.append(planned(random_greedy, trial))
             if trials[-1].peak_bytes <= limit:
                 break
     leanest = min(trials, key=lambda plan: plan.peak_bytes)
-    found = [slice_to(plan, limit) for plan in dict.fromkeys((trials[0], leanest))]
+    found = [slice_to(plan, limit) for plan in dict.fromkeys((first, leanest))]
     meeting = [plan for plan in found if plan.peak_bytes <= limit]
     if meeting:
-        best = min(meeting, key=lambda plan: plan.cost)
-        return replace(best, memory_limit=None) if best.sliced else best
+        return min(meeting, key=lambda plan: plan.cost)
     best = min(found, key=lambda plan: plan.peak_bytes)
     slices = f", in {format_count(best.n_slices)} slices" if best.sliced else ""
     raise MemoryLimitError(

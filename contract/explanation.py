@@ -11,7 +11,6 @@ from ..backend.cost_model import MODELS
 from ..backend.fusion import ProductFusionPlan
 from ..backend.prediction import Prediction, predict, predict_lanes
 from ..backend.protocol import Backend
-from ..program.branches import Branches
 from ..program.fused import Fused
 from ..program.ir import Instruction, Program
 
@@ -41,17 +40,6 @@ def explained(program: Program, ins: Instruction, backend: Backend) -> Explained
         if isinstance(ins.plan, ProductFusionPlan):
             return Explained(op, "lanes", str(slot), slot.nbytes, predict_lanes(ins.plan))
         return Explained(op, "fused", str(slot), slot.nbytes, predict(op, {}, inputs, outputs))
-    if isinstance(ins, Branches):
-        parts = [[explained(part, one, backend).predicted for one in part.instructions]
-                 for part in ins.parts]  # fmt: skip
-        every = [one for part in parts for one in part]
-        whole = Prediction(
-            max(sum(one.seconds for one in part) for part in parts),
-            *(sum(figures) for figures in zip(*(one[1:] for one in every), strict=True)),
-        )
-        op = ins.op if len(ins.op) < WIDTH else f"branches[{len(parts)}]"
-        size = sum(program.slots[made].nbytes for made in ins.outputs)
-        return Explained(op, "side by side", str(slot), size, whole)
     engine = "" if ins.family else backend.engine(ins.op, attrs, inputs, outputs)
     return Explained(
         ins.op,

@@ -85,8 +85,10 @@ class Expression:
 
     @property
     def peak_bytes(self) -> int:
-        """Predicted peak of operands, intermediates, scratch and result; the plan's."""
-        return self.plan.peak_bytes
+        """Predicted peak of operands, intermediates, scratch and result, on as many threads as it is for."""
+        if self.constants or self.plan.sliced:
+            return self.plan.peak_bytes
+        return self._executable.peak_bytes + self.plan.copied_bytes
 
     def __call__(self, *arrays: Any, out: Any = None, alpha: Any = 1, beta: Any = 0) -> Any:
         if out is None and alpha is ONE and beta is ZERO and self.fast is not None:
@@ -123,7 +125,8 @@ class Expression:
     def explain(self, *arrays: Any) -> str:
         """A line for each instruction that runs, where a fused group is one: op, engine, result, its bytes,
         bytes that are copied into another order before or after, and the time predicted by the cost model;
-        with arrays the measured time too. The last line names what takes most of the time, and why.
+        with arrays the measured time too, one instruction after another. The last line names what takes most
+        of the time, and why; one before it tells what runs side by side in a call.
 
         With labels sliced it is the first slice, after what is the same in all of them.
         """
@@ -138,6 +141,13 @@ class Expression:
             for ins in program.instructions
         ]
         notes = [f"the first of {self.plan.n_slices} slices"] if self.plan.sliced else []
+        parts = [] if self.plan.sliced else self._executable.parts  # type: ignore[union-attr]
+        if parts:
+            counts = ", ".join(str(len(part.steps)) for part in parts)
+            notes.append(
+                f"in a call {len(parts)} parts, of {counts} of these instructions, run side by side on one "
+                f"thread each"
+            )
         return explanation(steps, seconds, notes, self.peak_bytes)
 
     def _measured(self, operands: list[Any]) -> list[float]:

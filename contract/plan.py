@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from ..program.ir import Program
 from ..program.parts import split_constants
 from ..program.passes import optimise
 from ..program.passes.layout_assignment import result_order
-from ..program.schedule import schedule
+from ..program.schedule import Schedule, schedule
 from ..program.serial import read_document
 from ..program.sliced import Assembly, scaled_bytes, sliced_bytes
 from . import show
@@ -54,8 +54,8 @@ class Plan:
         layouts: for each operand the order of its axes in memory, the slowest first, or None for
             row-major; empty if all are. Operands that lie otherwise work too, by copies.
         strip_exponent: whether the result is a mantissa and an exponent of ten.
-        memory_limit: bytes that the peak is to stay below: of several ways to run the steps, the fastest
-            that does is taken; None: they may take some more for the sake of time.
+        memory_limit: bytes that the peak is to stay below, or None: of several ways to run the steps, the
+            fastest that does is taken, on any number of threads. It makes no other plan of this one.
     """
 
     network: Network
@@ -72,7 +72,7 @@ class Plan:
     sliced: tuple[int, ...] = ()
     layouts: tuple[Axes | None, ...] = ()
     strip_exponent: bool = False
-    memory_limit: int | None = None
+    memory_limit: int | None = field(default=None, compare=False)
 
     @property
     def path(self) -> Path:
@@ -154,18 +154,25 @@ class Plan:
         if self.sliced:
             count = scaled_bytes if self.strip_exponent else sliced_bytes
             return max(once, count(program, self.assembly, cpu()).peak_bytes)
-        peak = schedule(program, cpu(), limit=self.room).peak_bytes
-        return max(once, peak + self._copied_bytes)
+        return max(once, self._scheduled(program).peak_bytes + self.copied_bytes)
+
+    @property
+    def scheduled(self) -> Schedule:
+        """How the program runs, with labels sliced that of one slice."""
+        return self._scheduled(self.program)
+
+    def _scheduled(self, program: Program) -> Schedule:
+        return schedule(program, cpu(), limit=self.room, fork=not self.sliced)
 
     @property
     def room(self) -> int | None:
         """What the memory limit leaves for the program; None without one."""
         if self.memory_limit is None:
             return None
-        return self.memory_limit - self._copied_bytes
+        return self.memory_limit - self.copied_bytes
 
     @property
-    def _copied_bytes(self) -> int:
+    def copied_bytes(self) -> int:
         """The size of a copy of the result into the order asked for, where it is not made in it."""
         output = self.program.outputs[0]
         axes = tuple(range(len(self.program.slots[output].shape)))

@@ -15,15 +15,15 @@ import heapq
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from ..backend.prediction import predict
+from ..backend.prediction import Prediction, predict
 from .ir import At, Instruction, Program
 
 LEAST = 1e-4  # predicted seconds of a program from which it is looked at
 GAIN = 0.9  # of its time, what it must not exceed
 MOST_OPENED = 64  # steps that may be left to what comes after
 MOST = 2000  # instructions
-SHARED = 1 << 22  # multiplications of a step that several threads share well
-STREAMED = 4 << 20  # bytes of a step without multiplications that they share well
+LARGE_STEP = 1 << 22  # multiplications of a step that several threads share well
+LONG_STEP = 4 << 20  # bytes of a step without multiplications that they share well
 START = 2e-5  # seconds that it takes to start threads and to wait for the last
 
 
@@ -51,6 +51,8 @@ def branched(program: Program, threads: int) -> Program:
     count = len(program.instructions)
     if threads < 2 or not 2 < count <= MOST or len(program.outputs) != 1:
         return program
+    if any(slot.dtype.hasobject for slot in program.slots):
+        return program  # Python computes those, one at a time
     tree = _Tree(program, threads)
     if tree.before < LEAST:
         return program
@@ -74,20 +76,14 @@ class _Tree:
         self.shared: list[float] = []
         first = (0,) * len(program.indices)
         for ins in program.instructions:
-            found = (
-                predict(
-                    ins.op, ins.at(first), program.placed(ins.inputs), program.placed(ins.outputs)
-                )
-                if ins.family is None
-                else None
-            )
-            seconds = found.seconds if found is not None else 0.0
-            is_large = found is not None and (
-                found.multiplications >= SHARED
-                or (not found.multiplications and found.moved_bytes >= STREAMED)
-            )
-            self.alone.append(seconds)
-            self.shared.append(seconds / threads if is_large else seconds)
+            found = Prediction()
+            if ins.family is None:
+                placed = program.placed(ins.inputs), program.placed(ins.outputs)
+                found = predict(ins.op, ins.at(first), *placed)
+            work = found.multiplications
+            is_large = work >= LARGE_STEP or (not work and found.moved_bytes >= LONG_STEP)
+            self.alone.append(found.seconds)
+            self.shared.append(found.seconds / threads if is_large else found.seconds)
         self.before = sum(self.shared)
         self.below = list(self.alone)  # seconds of a step and all that it needs
         for at, needs in enumerate(self.needs):
@@ -115,8 +111,9 @@ class _Tree:
                 heapq.heappush(loads, (load - seconds, k))
                 roots[k].append(root)
             time = after + max(loads)[0] + START
-            if time < best and all(roots):
-                best, found = time, roots
+            busy = [some for some in roots if some]
+            if time < best and len(busy) > 1:
+                best, found = time, busy
         return found
 
     def closure(self, roots: list[int]) -> set[int]:
@@ -151,6 +148,8 @@ def _with(program: Program, tree: _Tree, dealt: list[list[int]]) -> Program:
         outputs = tuple(slot for slot in made if slot in read)
         if not outputs or any(program.slots[slot].bounds for slot in made):
             return program
+        if not all(_is_whole(program, tree.maker, slot) for slot in outputs):
+            return program
         inputs = tuple(slot for slot in program.inputs if slot in taken)
         parts.append(Program(program.slots, body, inputs, outputs, program.indices))
     made_inside = [slot for part in parts for slot in part.outputs]
@@ -158,9 +157,17 @@ def _with(program: Program, tree: _Tree, dealt: list[list[int]]) -> Program:
         return program
     whole = Branches(
         f"branches[{', '.join(str(len(part.instructions)) for part in parts)}]",
-        tuple((index.name, At(k)) for k, index in enumerate(program.indices)),
+        tuple((f"index{k:04}", At(k)) for k in range(len(program.indices))),
         tuple(dict.fromkeys(slot for part in parts for slot in part.inputs)),
         tuple(made_inside),
         tuple(parts),
     )
     return replace(program, instructions=(whole, *(instructions[at] for at in rest)))
+
+
+def _is_whole(program: Program, maker: dict[int, int], slot: int) -> bool:
+    """Whether what a slot shows is no larger than it: else more would be held than is counted."""
+    shown = slot
+    while shown in maker and program.instructions[maker[shown]].may_view:
+        shown = program.instructions[maker[shown]].inputs[0]
+    return shown not in maker or program.slots[shown].nbytes <= program.slots[slot].nbytes

@@ -1,7 +1,7 @@
 """A program bound to a backend: straight-line Python over bound kernels, or a loop over a table.
 
 Every instruction becomes one call of a kernel that `Backend.bind` made for its shapes, and so does a group
-of instructions that the backend fuses. Short programs
+of instructions that the backend fuses; parts that run side by side are programs of their own. Short programs
 become one generated function, which `source` shows; long ones (Python compiles slowly what is long)
 run as a loop over the same kernels. Arrays are dropped after their last use.
 
@@ -14,7 +14,7 @@ in an arena.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -65,16 +65,19 @@ class Executable:
     ) -> None:
         self.program, self.backend = verify(program), backend
         self.schedule: Schedule = schedule(program, backend, fused=fuse, limit=limit, fork=fork)
+        self.parts = self._bound_parts()  # what runs side by side
         self.steps = tuple(self._bind())
         self._tail = _tail(self.schedule.program)
         self._arenas: list[tuple[Any, ...]] = []  # idle ones
         if len(self.steps) < TABLE_FROM:
             self._kept = self._in_arena()
-            self.source = self._generate()
-            self.run = self._compiled()
+            text = self._generate()
+            self.run = self._compiled(text)
         else:
-            self.source = f"# a loop over a table of {len(self.steps)} bound instructions\n"
+            text = f"# a loop over a table of {len(self.steps)} bound instructions\n"
             self.run = self._loop
+        inside = [f"# part {k} of the first\n{one.source}" for k, one in enumerate(self.parts)]
+        self.source: str = "".join([text, *inside])
 
     @property
     def is_view(self) -> bool:
@@ -106,15 +109,19 @@ class Executable:
 
     @property
     def running(self) -> tuple[Program, ...]:
-        """The program as it is run: groups are fused."""
-        return (self.schedule.program,)
+        """The program as it is run, groups fused; but what runs side by side one after another."""
+        return (self._in_line.schedule.program,)
 
     def profile(
         self, *arrays: Any, indices: tuple[int, ...] = (), seconds: list[float] | None = None
     ) -> Any:
         """Run what `running` shows, one instruction at a time, to measure each."""
         self._check_indices(indices)
-        return self._loop(*arrays, *indices, seconds=seconds)
+        return self._in_line._loop(*arrays, *indices, seconds=seconds)
+
+    @cached_property
+    def _in_line(self) -> Executable:
+        return Executable(self.program, self.backend, fork=False) if self.parts else self
 
     @cached_property
     def _unfused(self) -> Executable:
@@ -141,13 +148,20 @@ class Executable:
             if isinstance(ins, Fused):
                 kernel = ins.kernel
             elif isinstance(ins, Branches):
-                kernel = _side_by_side(ins, self.backend)
+                kernel = _side_by_side(ins, self.parts, self.backend)
             elif ins.family is not None:
                 kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs)
             else:
                 kernel = self.backend.bind(ins.op, ins.at(first), inputs, outputs, own_threads)
             steps.append(Step(kernel, ins.inputs, ins.outputs, dies, ins.indices))
         return steps
+
+    def _bound_parts(self) -> tuple[Executable, ...]:
+        for ins in self.schedule.program.instructions:  # there is one at most
+            if isinstance(ins, Branches):
+                with options(threads=1):
+                    return tuple(Executable(part, self.backend.alone()) for part in ins.parts)
+        return ()
 
     def _uses_threads(self, ins: Instruction) -> bool:
         """Whether threads of the backend's own work for an instruction."""
@@ -216,10 +230,10 @@ class Executable:
                 )
         return tuple(values[slot] for slot in self._kept)
 
-    def _compiled(self) -> Callable[..., Any]:
+    def _compiled(self, source: str) -> Callable[..., Any]:
         names: dict[str, Any] = {f"k{index}": step.kernel for index, step in enumerate(self.steps)}
         names |= {"idle": self._arenas, "new_arena": self._arena}
-        exec(compile(self.source, "<einloom program>", "exec"), names)
+        exec(compile(source, "<einloom program>", "exec"), names)
         run: Callable[..., Any] = names["run"]
         return run
 
@@ -273,14 +287,12 @@ class Executable:
         return "\n".join(lines) + "\n"
 
 
-def _side_by_side(branches: Branches, backend: Backend) -> Kernel:
+def _side_by_side(branches: Branches, parts: Sequence[Executable], backend: Backend) -> Kernel:
     """The parts, each on one thread, whose results follow each other."""
-    with options(threads=1):
-        runs = [Executable(part, backend).run for part in branches.parts]
     count = len(branches.inputs)
     place = {slot: k for k, slot in enumerate(branches.inputs)}
     taken = [tuple(place[slot] for slot in part.inputs) for part in branches.parts]
-    single = [len(part.outputs) == 1 for part in branches.parts]
+    runs = [part.run for part in parts]
 
     def kernel(*operands: Any) -> tuple[Any, ...]:
         numbers = operands[count:]
@@ -291,8 +303,8 @@ def _side_by_side(branches: Branches, backend: Backend) -> Kernel:
 
         backend.together(call, len(runs))
         made: list[Any] = []
-        for is_single, result in zip(single, results, strict=True):
-            made += (result,) if is_single else result
+        for part, result in zip(branches.parts, results, strict=True):
+            made += (result,) if len(part.outputs) == 1 else result
         return tuple(made)
 
     return kernel

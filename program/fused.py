@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from .._base.options import get_options
 from ..backend.fusion import ElementwiseFusionPlan, FusionPlan, ProductFusionPlan
 from ..backend.protocol import Backend, Kernel
+from .branches import Branches
 from .chains import ProductGroup, product_groups
 from .ir import Instruction, Program
 from .segments import FusionGroup, fusion_groups
@@ -112,6 +113,10 @@ def _foreign(program: Program) -> set[int]:
     """Slots that may show memory which is not the backend's own."""
     found = set(program.inputs)
     for ins in program.instructions:
-        if ins.family is not None or (ins.may_view and ins.inputs[0] in found):
+        if (
+            ins.family is not None
+            or isinstance(ins, Branches)
+            or (ins.may_view and ins.inputs[0] in found)
+        ):
             found.update(ins.outputs)
     return found

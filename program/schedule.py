@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._base.options import get_options, num_threads, options
+from .._base.options import get_options, options
 from ..backend.protocol import Backend
 from .branches import Branches, branched
 from .fused import Fused, fuse, has_chains
@@ -22,7 +22,7 @@ ARENA = 256 << 10
 from the backend's lent memory one by one: it is warm too, and nothing large stays behind a call."""
 HIGHER = 9 / 8
 """How much higher a peak may become for the sake of time."""
-MORE = 16 << 20
+MORE = 32 << 20
 """Bytes that it may become higher in any case: less than what interpreter and libraries take."""
 FEWEST = 6
 """Intermediates from which an arena is worth its check-out; fewer are allocated as they are made."""
@@ -32,7 +32,7 @@ FEWEST = 6
 class Schedule:
     """For each instruction the slots whose arrays may be dropped after it, places, and the peak."""
 
-    program: Program  # as it is run: groups are fused
+    program: Program  # as it is run: groups are fused, independent subtrees side by side
     dies_after: tuple[tuple[int, ...], ...]
     memory: MemoryPlan
     has_arena: bool  # intermediates lie where `memory` says; else each is allocated when it is made
@@ -55,8 +55,7 @@ def schedule(
 
     Unless `fused` is false, groups run as one instruction, and if `fork`, independent subtrees side by side.
     What a group of products reads waits for its last member, and side by side more is alive: the fastest way
-    is taken whose peak is at most `limit`, or, without one, not much above the least; if there is none, the
-    leanest.
+    is taken whose peak is not much above the least, and at most `limit`; if there is none, the leanest.
     """
     if not fused:
         return _schedule(program, backend, arena)
@@ -65,13 +64,14 @@ def schedule(
     found = [_schedule(whole, backend, arena)]
     if has_chains(whole) and not asked:
         found.append(_schedule(fuse(program, backend, products=False), backend, arena))
-    forked = branched(program, num_threads()) if fork and not asked else program
+    forked = branched(program, backend.at_once()) if fork and not asked else program
     if forked is not program:
         found.insert(0, _schedule(fuse(forked, backend), backend, arena))
     if len(found) == 1:
         return found[0]
     least = min(found, key=lambda one: one.peak_bytes)
-    room = max(HIGHER * least.peak_bytes, least.peak_bytes + MORE) if limit is None else limit
+    room = max(HIGHER * least.peak_bytes, least.peak_bytes + (MORE if fork else 0))
+    room = room if limit is None else min(room, limit)
     return next((one for one in found if one.peak_bytes <= room), least)
 
 
@@ -97,7 +97,7 @@ def _schedule(program: Program, backend: Backend, arena: int | None) -> Schedule
                 program.slots[slot].nbytes for slot in ins.outputs if slot not in elsewhere
             )
             scratch = _scratch_bytes(program, ins, backend, inputs)
-            certain = max(certain, alive)
+            certain = max(certain, alive + _certain_inside(ins, program, backend))
             if alive + scratch > peak:
                 peak, where = alive + scratch, index
         alive -= sum(
@@ -113,8 +113,7 @@ def _scratch_bytes(program: Program, ins: Instruction, backend: Backend, given: 
     if isinstance(ins, Fused):
         return ins.scratch_bytes
     if isinstance(ins, Branches):
-        with options(threads=1):
-            return sum(_inside_bytes(part, backend) for part in ins.parts)
+        return sum(_inside(part, backend).peak_bytes - _known(part) for part in ins.parts)
     if ins.family is not None:
         return 0
     attrs = ins.at((0,) * len(program.indices))
@@ -126,10 +125,22 @@ def _scratch_bytes(program: Program, ins: Instruction, backend: Backend, given: 
     return backend.scratch_bytes(ins.op, attrs, operands, results)
 
 
-def _inside_bytes(part: Program, backend: Backend) -> int:
-    """What a part needs beside its inputs and its results."""
-    known = sum(part.slots[slot].nbytes for slot in part.inputs + part.outputs)
-    return max(0, schedule(part, backend).peak_bytes - known)
+def _inside(part: Program, backend: Backend) -> Schedule:
+    with options(threads=1):
+        return schedule(part, backend.alone())
+
+
+def _known(part: Program) -> int:
+    """Bytes of inputs and results, which the whole program counts."""
+    return sum(part.slots[slot].nbytes for slot in part.inputs + part.outputs)
+
+
+def _certain_inside(ins: Instruction, program: Program, backend: Backend) -> int:
+    """What the parts hold for certain beside their inputs and results."""
+    if not isinstance(ins, Branches):
+        return 0
+    results = sum(program.slots[slot].nbytes for slot in ins.outputs)
+    return max(0, sum(_inside(part, backend).certain_bytes for part in ins.parts) - results)
 
 
 def _last_uses(program: Program) -> dict[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from contextvars import copy_context
 from functools import cache
 from typing import Any
 
@@ -49,7 +49,7 @@ from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_bytes
 from .strided import MOST_AXES
-from .threads import on_one_cpu, parallel_for
+from .threads import parallel_for, stay
 
 GATHERS = ("gather", "gather_dynamic_slice_sizes")
 BINDERS: dict[str, structure.Binder] = {
@@ -162,16 +162,26 @@ class CpuBackend:
             return uses_threads(attrs or matmul_attrs(inputs), inputs[:2], outputs[0])
         return max(x.size for x in (*inputs, *outputs)) >= max(1, get_options().small)
 
+    def at_once(self) -> int:
+        return self.threads or num_threads()
+
+    def alone(self) -> CpuBackend:
+        return self if self.threads is None else CpuBackend(1)
+
     def together(self, call: Callable[[int], None], n: int) -> None:
-        settings = {**asdict(get_options()), "threads": 1}
+        contexts = [copy_context() for _ in range(n)]  # what the caller has set holds for all calls
+
+        def one(k: int) -> None:
+            with options(threads=1), np.errstate(all="ignore"):
+                call(k)
 
         def piece(start: int, stop: int) -> None:
-            with options(**settings), np.errstate(all="ignore"), on_one_cpu():
+            with stay():
                 for k in range(start, stop):
-                    call(k)
+                    contexts[k].run(one, k)
 
         with ONE_BLAS_THREAD:
-            parallel_for(piece, n, n)
+            parallel_for(piece, n, min(n, self.at_once()))
 
     def _check_dtype(self, row: OpRow, spec: ArraySpec) -> None:
         name = dtype_name(spec.dtype)

@@ -20,14 +20,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 
-from ..._base.options import num_threads
+from ..._base.options import known_cpus, num_threads, options
 
 Run = Callable[[int, int], None]
 Watch = Callable[[Any, int, int, int], bool]  # kernels.wait.watch
@@ -50,24 +50,6 @@ def _finder() -> Callable[[], int]:
 
 
 _current_cpu = _finder()
-
-
-@contextmanager
-def on_one_cpu() -> Iterator[None]:
-    """The caller stays on the CPU that it runs on. Where it waits for the interpreter's lock, whoever gives
-    that up wakes it, and the system might put it behind that thread; threads of the pool keep off already."""
-    cpu = -1 if getattr(_here, "serves", False) else _current_cpu()
-    allowed: set[int] = set()
-    if cpu >= 0:
-        with suppress(OSError):
-            allowed = os.sched_getaffinity(0)
-            os.sched_setaffinity(0, {cpu})
-    try:
-        yield
-    finally:
-        if allowed:
-            with suppress(OSError):
-                os.sched_setaffinity(0, allowed)
 
 
 class _Job:
@@ -136,6 +118,7 @@ class _Pool:
         self.threads: list[threading.Thread] = []
         self.lock = threading.Lock()
         self.avoided = -1  # the CPU that threads are kept away from
+        self.staying = 0  # callers that are bound to it
 
     def grow(self, workers: int) -> None:
         if len(self.threads) >= workers:
@@ -143,9 +126,8 @@ class _Pool:
         with self.lock:
             while len(self.threads) < workers:
                 name = f"einloom-{len(self.threads)}"
-                thread = threading.Thread(
-                    target=_serve, args=(self.queue, self.bell), name=name, daemon=True
-                )
+                arguments = (self.queue, self.bell, _cpus())
+                thread = threading.Thread(target=_serve, args=arguments, name=name, daemon=True)
                 thread.start()
                 self.threads.append(thread)
                 self.avoided = -1
@@ -167,15 +149,64 @@ class _Pool:
         A thread that is woken may be queued there behind the caller, for milliseconds, while another CPU is
         idle: a halted virtual CPU does not count as idle with Linux.
         """
-        self.avoided = cpu
+        if self.staying:
+            return  # another caller has bound itself to where the threads are not
         with suppress(OSError):  # forbidden here: then the system puts them where it likes
             others = os.sched_getaffinity(0) - {cpu}
             for thread in self.threads if others else ():
-                os.sched_setaffinity(thread.native_id or 0, others)
+                if thread.native_id is not None:
+                    os.sched_setaffinity(thread.native_id, others)
+        self.avoided = cpu
+
+    @contextmanager
+    def stay(self) -> Iterator[None]:
+        """The caller stays on the CPU that the threads keep off. Where it waits for the interpreter's lock,
+        whoever gives that up wakes it, and the system might put it behind that thread. One caller at a time:
+        with more of them there is no CPU to spare."""
+        allowed: set[int] = set()
+        try:
+            try:  # an interrupt may come at any moment, in the first `finally` too
+                with self.lock:
+                    is_first = self.staying == 0
+                    self.staying += 1
+                with known_cpus(_cpus()):
+                    if is_first and self.avoided >= 0:
+                        with suppress(OSError):
+                            allowed = os.sched_getaffinity(0)
+                            os.sched_setaffinity(0, {self.avoided})
+                    yield
+            finally:
+                _bind(allowed)
+        finally:
+            _bind(allowed)
+            with self.lock:
+                self.staying -= 1
 
 
-def _serve(queue: SimpleQueue[_Job], bell: Any) -> None:
+def _bind(cpus: set[int]) -> None:
+    if cpus:
+        with suppress(OSError):
+            os.sched_setaffinity(0, cpus)
+
+
+def stay() -> AbstractContextManager[None]:
+    """Within it a caller whose threads work beside it stays on its CPU; nothing in a thread of the pool."""
+    return nullcontext() if getattr(_here, "serves", False) else _pool.stay()
+
+
+def _cpus() -> int:
+    """How many CPUs the caller may use."""
+    with options(threads=None):
+        return num_threads()
+
+
+def _serve(queue: SimpleQueue[_Job], bell: Any, cpus: int) -> None:
     _here.serves = True
+    with known_cpus(cpus):
+        _serve_forever(queue, bell)
+
+
+def _serve_forever(queue: SimpleQueue[_Job], bell: Any) -> None:
     while True:
         rung = bell[0]
         try:

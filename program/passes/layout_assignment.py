@@ -82,7 +82,10 @@ def layout_assignment(program: Program, order: str = "K") -> Program:
     for slot in fixed:
         axes = results.pop(slot)
         if order not in ("C", "F") and program.slots[slot].nbytes >= LEAST:
-            axes = _along(_step(program, outer[slot]), axes)
+            step = _step(program, outer[slot])
+            rows = {x: program.slots[x].layout or tuple(range(len(program.slots[x].shape)))
+                    for x in step.slots[:2]}  # fmt: skip
+            axes = _along(step, rows, axes)
         found[slot] = None if axes == tuple(range(len(axes))) else axes
     found |= _searched(program, between, found, results)
     slots = list(program.slots)
@@ -247,16 +250,19 @@ def _best_result(slot: int, maker: _Step, orders: dict[int, Axes], plain: Axes) 
     return best
 
 
-def _along(maker: _Step, plain: Axes) -> Axes:
-    """Where nothing is summed: `plain`, if what it runs along fastest lies so in the operands; else the order
-    of the larger one, the other's axes outside."""
-    if all(labels[-1] == plain[-1] for labels in maker.labels[:2] if plain[-1] in labels):
+def _along(maker: _Step, orders: dict[int, Axes], plain: Axes) -> Axes:
+    """Where nothing is summed: `plain`, if what it runs along fastest lies so in the operands that have it;
+    else shared axes first, then those of the smaller operand, then the larger one's as they lie in it, if it
+    runs along one of these itself."""
+    lie = [maker.order(side, orders) or () for side in (0, 1)]
+    if all(labels[-1] == plain[-1] for labels in lie if plain[-1] in labels):
         return plain
-    sides = sorted(maker.labels[:2], key=maker.contraction.size)
-    other, larger = sides
+    other, larger = sorted(lie, key=maker.contraction.size)
     shared = [x for x in larger if x in other]
     own = [x for x in larger if x not in other]
-    return _joined(shared, [x for x in other if x not in larger], own) if own else plain
+    if not own or own[-1] != larger[-1]:
+        return plain
+    return _joined(shared, [x for x in other if x not in larger], own)
 
 
 def _candidates(slot: int, maker: _Step, reader: _Step, orders: dict[int, Axes]) -> list[Axes]:

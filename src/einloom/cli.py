@@ -45,7 +45,6 @@ from .contract.einsum import einsum
 from .contract.expression import check_memory
 from .contract.problem_file import read_problem
 from .program.passes import stages
-from .program.schedule import schedule
 
 DONE, FAILED, BAD_INPUT, NO_MEMORY, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -129,7 +128,7 @@ def show_plan(options: argparse.Namespace) -> int:
     if options.program:
         counts = [(name, len(program.instructions)) for name, program in stages(found.lowered)]
         passes = ", ".join(f"{name} {n}" for name, n in counts)
-        timing = schedule(found.program, cpu())  # of the program as it is run: groups are fused
+        timing = found.scheduled  # of the program as it is run: groups are fused
         memory = timing.memory.text(timing.program)
         text += f"\n\n{timing.program}\ninstructions: {passes}\n{memory}"
         facts["program"], facts["memory"] = str(timing.program), memory

@@ -16,7 +16,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from einloom._base.options import options
+from einloom._base.options import num_threads, options
 from einloom.backend.cpu import threads
 from einloom.backend.cpu.kernels.wait import watch
 from einloom.backend.cpu.threads import parallel_for
@@ -160,23 +160,58 @@ def test_threads_keep_off_the_callers_cpu(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.skipif(not several(), reason="threads cannot be bound, or to one CPU only")
 def test_a_caller_that_stays_may_go_anywhere_afterwards() -> None:
     allowed = os.sched_getaffinity(0)
-    with suppress(ValueError), threads.on_one_cpu():
-        assert len(os.sched_getaffinity(0)) == 1
-        assert covered(100, 3) == [1] * 100
+    assert covered(100, 3) == [1] * 100  # the threads keep off some CPU from now on
+    with suppress(ValueError), threads.stay():
+        assert os.sched_getaffinity(0) == {threads._pool.avoided}
+        assert num_threads() == len(allowed)  # bound, but not for that with fewer threads
+        with threads.stay():  # another caller would find no CPU to itself
+            assert covered(100, 3) == [1] * 100
         raise ValueError
     assert os.sched_getaffinity(0) == allowed
-    seen: list[set[int]] = []
-    parallel_for(lambda start, stop: seen.append(_inside(allowed)), 4, 4)
-    assert any(one == allowed for one in seen)  # of the caller; threads of the pool keep off
+    assert threads._pool.staying == 0
 
 
-def _inside(allowed: set[int]) -> set[int]:
-    """Where a piece may run, asked within `on_one_cpu`; of a thread of the pool all but the caller's."""
-    before = os.sched_getaffinity(0)
-    with threads.on_one_cpu():
-        if before == allowed:
-            assert len(os.sched_getaffinity(0)) == 1
-    return os.sched_getaffinity(0)
+@pytest.mark.skipif(not several(), reason="threads cannot be bound, or to one CPU only")
+def test_threads_of_the_pool_count_the_callers_cpus() -> None:
+    seen: list[int] = []
+    parallel_for(lambda start, stop: (time.sleep(0.05), seen.append(num_threads()))[1], 4, 4)
+    assert seen == [num_threads()] * 4
+
+
+@untraced
+def test_interrupted_callers_that_stay_are_bound_no_longer() -> None:
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    main = threading.main_thread().ident or 0
+    stop = threading.Event()
+
+    def interrupt() -> None:
+        while not stop.wait(0.0007):
+            signal.pthread_kill(main, signal.SIGINT)
+
+    interrupted = 0
+    other = threading.Thread(target=interrupt)
+    try:
+        other.start()
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end:
+            try:
+                with threads.stay():
+                    time.sleep(0.0003)
+            except KeyboardInterrupt:
+                interrupted += 1
+    except KeyboardInterrupt:
+        pass
+    finally:
+        while True:
+            try:
+                stop.set()
+                other.join()
+                break
+            except KeyboardInterrupt:
+                continue
+    assert interrupted > 10
+    if allowed:
+        assert os.sched_getaffinity(0) == allowed
 
 
 def test_threads_that_cannot_be_bound(monkeypatch: pytest.MonkeyPatch) -> None:

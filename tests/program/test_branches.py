@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import decimal
 import random
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,8 +15,9 @@ from tests.networks import chain, random_network
 from tests.program.programs import assert_same, random_arrays, random_indices, random_program
 
 import einloom
-from einloom._base.options import options
+from einloom._base.options import get_options, options
 from einloom.backend.cpu import cpu
+from einloom.backend.cpu.backend import CpuBackend
 from einloom.program import branches as module
 from einloom.program import schedule as scheduling
 from einloom.program.branches import Branches, branched
@@ -49,6 +52,21 @@ def forks(executable: Executable) -> list[str]:
 
 
 @pytest.mark.usefixtures("always")
+def test_a_part_that_shows_some_of_a_larger_array_stays() -> None:
+    """The whole array would be held, and only what is shown is counted."""
+    for axes, forked in ((False, 1), (True, 0)):
+        build = Builder()
+        halves = []
+        for _ in range(2):
+            product = build("dot_general", *(build.input("f8", (40, 40)) for _ in range(2)), **DOT)
+            slices = build("slice", product, starts=(0, 0), stops=(20, 20), steps=(1, 1))
+            halves.append(slices if axes else product)
+        program = build.finish(build("add", *halves))
+        with options(threads=2):
+            assert len(forks(Executable(program, cpu()))) == forked
+
+
+@pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("threads", [2, 3, 4])
 def test_a_balanced_tree(threads: int) -> None:
     rng = np.random.default_rng(0)
@@ -65,7 +83,7 @@ def test_a_balanced_tree(threads: int) -> None:
     np.testing.assert_array_equal(executable.interpret(*arrays), want)
     seconds: list[float] = []
     np.testing.assert_array_equal(executable.profile(*arrays, seconds=seconds), want)
-    assert len(seconds) == len(executable.steps)
+    assert len(seconds) == len(executable.running[0].instructions) == 7
 
 
 def test_what_gains_nothing_stays() -> None:
@@ -83,7 +101,9 @@ def test_what_gains_nothing_stays() -> None:
 
 def test_with_one_thread_nothing_is_forked() -> None:
     with options(threads=1):
-        assert not forks(Executable(pairs(), cpu()))
+        assert not forks(Executable(pairs(120, 32), cpu()))
+    with options(threads=2):
+        assert not forks(Executable(pairs(120, 32), CpuBackend(threads=1)))
     with options(threads=2):
         assert forks(Executable(pairs(120, 32), cpu()))
 
@@ -144,7 +164,7 @@ def test_random_networks_whole_and_in_slices() -> None:
         with options(threads=2):
             expression = einloom.compile(plan)
             np.testing.assert_array_equal(expression(*arrays), want)
-            forked += "branches" in str(expression.explain())
+            forked += "side by side" in expression.explain()
             try:
                 cut = einloom.plan(network, planner="greedy", memory_limit=plan.peak_bytes - 1)
             except einloom.MemoryLimitError:
@@ -201,12 +221,115 @@ def test_eight_callers() -> None:
             np.testing.assert_array_equal(got, want)
 
 
-def test_options_reach_the_parts() -> None:
+def test_options_and_contexts_reach_the_parts() -> None:
     seen: list[Any] = []
-    with options(small=7, threads=2):
-        cpu().together(lambda k: seen.append(einloom.options().__enter__()), 3)
-    assert [one.small for one in seen] == [7, 7, 7]
-    assert [one.threads for one in seen] == [1, 1, 1]
+    with options(small=7, threads=2), decimal.localcontext(prec=50):
+        cpu().together(lambda k: seen.append((get_options(), decimal.getcontext().prec)), 3)
+    assert [(one.small, one.threads, prec) for one, prec in seen] == [(7, 1, 50)] * 3
+
+
+def test_parts_take_the_threads_of_the_call() -> None:
+    """What is compiled for four threads runs on one where that is asked for."""
+    seen: list[int] = []
+    with options(threads=1):
+        cpu().together(lambda k: seen.append(threading.get_ident()), 4)
+    CpuBackend(threads=1).together(lambda k: seen.append(threading.get_ident()), 4)
+    assert set(seen) == {threading.get_ident()}
+
+
+def test_objects_are_left_alone() -> None:
+    build = Builder()
+    level = [build.input("object", (60, 60)) for _ in range(4)]
+    while len(level) > 1:
+        level = [
+            build("dot_general", a, b, **DOT) for a, b in zip(level[::2], level[1::2], strict=True)
+        ]
+    program = build.finish(level[0])
+    assert branched(program, 2) is program
+
+
+def test_more_threads_than_subtrees() -> None:
+    program = branched(pairs(150, 8), 8)
+    assert isinstance(program.instructions[0], Branches)
+    assert len(program.instructions[0].parts) > 1
+
+
+def test_what_parts_hold_is_certain() -> None:
+    """Small results of large intermediates: what is asked of the system before a call counts those."""
+    build = Builder()
+    sums = []
+    for _ in range(2):
+        x = build("dot_general", *(build.input("f8", (200, 200)) for _ in range(2)), **DOT)
+        sums.append(build("reduce_sum", build("dot_general", x, x, **DOT), axes=(0, 1)))
+    program = build.finish(build("add", *sums))
+    with options(threads=2):
+        found = scheduling.schedule(program, cpu(), limit=None)
+    with options(threads=1):
+        plain = scheduling.schedule(program, cpu())
+    assert found.certain_bytes >= plain.certain_bytes
+
+
+@pytest.mark.usefixtures("always")
+def test_static_indices_inside_parts() -> None:
+    build = Builder()
+    first, second = build.index("i", 3), build.index("j", 2)
+    halves = []
+    for index in (first, second):
+        x = build.input("f8", (3, 40, 40))
+        one = build("slice_at", x, axis=0, at=index)
+        halves.append(build("dot_general", one, one, **DOT))
+    program = build.finish(build("subtract", *halves))
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, (3, 40, 40)).astype(float) for _ in range(2))
+    with options(threads=2):
+        executable = Executable(program, cpu())
+    assert forks(executable)
+    for i in range(3):
+        for j in range(2):
+            np.testing.assert_array_equal(
+                executable(a, b, indices=(i, j)), a[i] @ a[i] - b[j] @ b[j]
+            )
+
+
+def test_explain_and_source_show_every_step() -> None:
+    network = einloom.Network(
+        [(k, k + 1) for k in range(32)], (0, 32), dict.fromkeys(range(33), 120)
+    )
+    with options(threads=2):
+        expression = einloom.compile(einloom.plan(network, planner=balanced(32)))
+        text = expression.explain()
+    assert text.count("dot_general") >= 31
+    assert "side by side" in text
+    assert expression.source.count("def run(") == 3
+
+
+def balanced(n: int) -> list[tuple[int, ...]]:
+    """The linear path of a balanced tree: neighbours, again and again."""
+    return [(0, 1)] * (n - 1)
+
+
+def test_a_limit_takes_the_leaner_way_before_it_slices() -> None:
+    network = einloom.Network(
+        [(k, k + 1) for k in range(32)], (0, 32), dict.fromkeys(range(33), 120)
+    )
+    with options(threads=2):
+        plan = einloom.plan(network, planner=balanced(32))
+        high = plan.peak_bytes
+        with options(threads=1):
+            low = einloom.plan(network, planner=balanced(32)).peak_bytes
+        assert low < high
+        for order in ("K", "C", "F"):
+            lean = einloom.plan(network, planner=balanced(32), memory_limit=low, order=order)
+            assert lean.n_slices == 1
+            assert lean.peak_bytes <= low
+            again = einloom.Plan.from_json(lean.to_json())
+            assert again.memory_limit == low
+            assert einloom.compile(again).peak_bytes <= low
+        assert einloom.plan(network, planner=balanced(32), memory_limit=high) == plan
+    with options(threads=1):
+        planned = einloom.plan(network, planner=balanced(32), memory_limit=low)
+    with options(threads=2):
+        assert einloom.compile(planned).peak_bytes <= low
 
 
 def test_a_chain_of_matrices_is_the_same_on_any_number_of_threads() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -111,8 +112,27 @@ def set_num_threads(threads: int | None) -> None:
 def num_threads() -> int:
     """Threads that parallel kernels use now: the option, else the CPUs this process may use."""
     asked = get_options().threads
-    if asked is not None:
-        return asked
+    return _HERE.cpus or _allowed_cpus() if asked is None else asked
+
+
+@contextmanager
+def known_cpus(cpus: int) -> Iterator[None]:
+    """This thread is bound to some CPUs by us: `num_threads` does not count those, but says `cpus`."""
+    before, _HERE.cpus = _HERE.cpus, cpus
+    try:
+        yield
+    finally:
+        _HERE.cpus = before
+
+
+class _Here(threading.local):
+    cpus = 0
+
+
+_HERE = _Here()
+
+
+def _allowed_cpus() -> int:
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
