@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -34,6 +35,7 @@ Watch = Callable[[Any, int, int, int], bool]  # kernels.wait.watch
 LOOKS = 100  # of about half a microsecond: then it is cheaper to sleep
 PATIENCE = 0.05  # seconds after which a caller that waits looks for itself
 AFTER = 3  # looks in which a caller that has put pieces into the queue comes to its own piece
+REBOUND = 5e-5  # seconds for each thread that must pass before all are bound anew, which takes 2 µs for each
 BACKLOG = 64  # jobs in the queue that no thread has taken out yet
 MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for each other, and stay for ever
 
@@ -119,6 +121,7 @@ class _Pool:
         self.lock = threading.Lock()
         self.avoided = -1  # the CPU that threads are kept away from
         self.staying = 0  # callers that are bound to it
+        self.again = 0.0  # when the threads may be bound anew
 
     def grow(self, workers: int) -> None:
         if len(self.threads) >= workers:
@@ -130,7 +133,7 @@ class _Pool:
                 thread = threading.Thread(target=_serve, args=arguments, name=name, daemon=True)
                 thread.start()
                 self.threads.append(thread)
-                self.avoided = -1
+                self.avoided, self.again = -1, 0.0
 
     def call(self, job: _Job, workers: int) -> None:
         """Ask so many threads for help; being asked in vain does no harm, and not being asked neither: the
@@ -149,8 +152,10 @@ class _Pool:
         A thread that is woken may be queued there behind the caller, for milliseconds, while another CPU is
         idle: a halted virtual CPU does not count as idle with Linux.
         """
-        if self.staying:
-            return  # another caller has bound itself to where the threads are not
+        now = time.monotonic()
+        if self.staying or now < self.again:
+            return  # another caller has bound itself to where the threads are not; or enough was spent on it
+        self.again = now + REBOUND * len(self.threads)
         with suppress(OSError):  # forbidden here: then the system puts them where it likes
             others = os.sched_getaffinity(0) - {cpu}
             for thread in self.threads if others else ():

@@ -149,6 +149,8 @@ def several(cpus: int = 2) -> bool:
 @pytest.mark.skipif(not several(), reason="threads cannot be bound, or to one CPU only")
 def test_threads_keep_off_the_callers_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     allowed = os.sched_getaffinity(0)
+    monkeypatch.setattr(threads, "REBOUND", 0.0)
+    monkeypatch.setattr(threads._pool, "again", 0.0)
     for cpu in sorted(allowed)[:2] * 2:
         monkeypatch.setattr(threads, "_current_cpu", lambda cpu=cpu: cpu)
         assert covered(100, 3) == [1] * 100
