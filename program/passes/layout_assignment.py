@@ -79,19 +79,25 @@ def layout_assignment(program: Program, order: str = "K") -> Program:
         if _is_product(program, ins) and not ins.attrs["contracting"][0]
     }
     fixed = [slot for slot in results if order in ("C", "F") or slot in outer]
-    for slot in fixed:
-        axes = results.pop(slot)
+    plain = {slot: results.pop(slot) for slot in fixed}
+    found |= {slot: _unless_row_major(axes) for slot, axes in plain.items()}
+    found |= _searched(program, between, found, results)
+    for slot, axes in plain.items():  # with the operands as they lie now
         if order not in ("C", "F") and program.slots[slot].nbytes >= LEAST:
             step = _step(program, outer[slot])
-            rows = {x: program.slots[x].layout or tuple(range(len(program.slots[x].shape)))
-                    for x in step.slots[:2]}  # fmt: skip
-            axes = _along(step, rows, axes)
-        found[slot] = None if axes == tuple(range(len(axes))) else axes
-    found |= _searched(program, between, found, results)
+            orders = {x: found.get(x, program.slots[x].layout) for x in step.slots[:2]}
+            rows = {
+                x: lie or tuple(range(len(program.slots[x].shape))) for x, lie in orders.items()
+            }
+            found[slot] = _unless_row_major(_along(step, rows, axes))
     slots = list(program.slots)
     for slot, layout in found.items():
         slots[slot] = replace(slots[slot], layout=layout)
     return replace(program, slots=tuple(slots))
+
+
+def _unless_row_major(axes: Axes) -> Axes | None:
+    return None if axes == tuple(range(len(axes))) else axes
 
 
 def result_order(program: Program, output: int) -> Axes | None:

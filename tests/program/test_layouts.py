@@ -326,6 +326,16 @@ def test_outer_products_run_along_the_larger_operand(
     assert "".join(labels[k] for k in np.argsort(got.strides)[::-1]) == runs_along
 
 
+def test_outer_products_look_at_how_operands_lie() -> None:
+    """Stored as t, k, j the large operand is read as row-major results of tokj are written."""
+    rng = np.random.default_rng(0)
+    stored, other = rng.standard_normal((64, 32, 64)), rng.standard_normal((64, 8))
+    for x, runs_along in ((stored.transpose(0, 2, 1), "tokj"), (stored, "tojk")):
+        got = einloom.compile("tjk,to->tokj", x, other)(x, other)
+        np.testing.assert_allclose(got, np.einsum("tjk,to->tokj", x, other), rtol=1e-15)
+        assert "".join("tokj"[k] for k in np.argsort(got.strides)[::-1]) == runs_along
+
+
 @pytest.fixture
 def every_layout_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays of any size are looked at, and intermediates of any size are given layouts."""
