@@ -77,7 +77,8 @@ def plan(
             step); a linear path; an optimizer of opt_einsum or cotengra; a function marked by
             `planners.planner`.
         memory_limit: bytes, a string such as "4GiB", or a fraction (< 1) of what is available, that
-            the predicted peak must not exceed. Where it would, labels are sliced.
+            the predicted peak must not exceed. Where it would, steps run one after another, and labels are
+            sliced if that is not enough.
         budget: trials of the sampling planner; default: as many as the predicted cost is worth.
         seed: the same seed gives the same plan.
         constants: positions of operands that keep their values; they are recorded in the plan.

@@ -44,9 +44,8 @@ def _finder() -> Callable[[], int]:
     """The system's call for the number of the CPU that runs this; -1 where threads cannot be bound."""
     if hasattr(os, "sched_setaffinity"):
         with suppress(OSError, AttributeError):
-            found: Callable[[], int] = ctypes.PyDLL(
-                None
-            ).sched_getcpu  # keeps the interpreter's lock
+            process = ctypes.PyDLL(None)  # keeps the interpreter's lock: giving it up takes longer
+            found: Callable[[], int] = process.sched_getcpu
             return found
     return lambda: -1
 
@@ -120,7 +119,7 @@ class _Pool:
         self.threads: list[threading.Thread] = []
         self.lock = threading.Lock()
         self.avoided = -1  # the CPU that threads are kept away from
-        self.staying = 0  # callers that are bound to it
+        self.staying: set[object] = set()  # callers in `stay`, of which one is bound to it
         self.again = 0.0  # when the threads may be bound anew
 
     def grow(self, workers: int) -> None:
@@ -169,11 +168,12 @@ class _Pool:
         whoever gives that up wakes it, and the system might put it behind that thread. One caller at a time:
         with more of them there is no CPU to spare."""
         allowed: set[int] = set()
+        caller = object()
         try:
             try:  # an interrupt may come at any moment, in the first `finally` too
                 with self.lock:
-                    is_first = self.staying == 0
-                    self.staying += 1
+                    is_first = not self.staying
+                    self.staying.add(caller)
                 with known_cpus(_cpus()):
                     if is_first and self.avoided >= 0:
                         with suppress(OSError):
@@ -184,8 +184,7 @@ class _Pool:
                 _bind(allowed)
         finally:
             _bind(allowed)
-            with self.lock:
-                self.staying -= 1
+            self.staying.discard(caller)
 
 
 def _bind(cpus: set[int]) -> None:
