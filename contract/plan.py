@@ -55,7 +55,7 @@ class Plan:
             row-major; empty if all are. Operands that lie otherwise work too, by copies.
         strip_exponent: whether the result is a mantissa and an exponent of ten.
         memory_limit: bytes that the peak is to stay below, or None: of several ways to run the steps, the
-            fastest that does is taken, on any number of threads. It makes no other plan of this one.
+            fastest that does is taken, on any number of threads. Plans that differ in it alone are equal.
     """
 
     network: Network
