@@ -49,6 +49,8 @@ def predict(
             for label, n in zip(term, x.shape, strict=True)
         }
         work = math.prod(sizes.values()) * (len(inputs) - 1)
+        if work.bit_length() > 1000:  # near the largest float
+            return Prediction(math.inf, 0, moved, work)
         return Prediction(
             max(streamed, START + work / (model.products * model.nest)), 0, moved, work
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,12 +41,18 @@ from .lower import is_view
 from .network import Network
 from .notation import Equation, Group, resolve
 from .plan import Plan
-from .planners import Candidate, Planner, Problem, as_planner, random_greedy
-from .slicing import slice_to
+from .plan_cache import met_once, remembering
+from .planners import Candidate, Objective, Planner, Problem, as_planner, random_greedy, sliced
+from .slicing import fixed_bytes, slice_to
 
-OBJECTIVES = ("time", "flops", "size")
+OBJECTIVES = ("time", "flops", "size", "write", "peak")
+# what is searched for, with so many seeds each, where another figure decides
+TRIED: tuple[Objective, ...] = ("size", "write", "time")
+SEEDS = 2
 KEPT, MORE = 1 << 20, 4
 """Elements, and times the largest intermediate, that products of constants may have to be kept."""
+# results of the largest size that are alive at once, as a first guess; what part of a limit is near it
+ALIVE, NEAR = 3.0, 0.6
 MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
 
 
@@ -53,10 +60,10 @@ def plan(
     equation_or_network: Any,
     *shapes_or_arrays: Any,
     dtype: Any = None,
-    objective: str = "time",
+    objective: str | Callable[[Plan], float] = "time",
     planner: Any = "auto",
     memory_limit: int | float | str | None = None,
-    budget: int | None = None,
+    budget: int | float | None = None,
     seed: int = 0,
     constants: Iterable[int] = (),
     order: str = "K",
@@ -72,14 +79,19 @@ def plan(
         shapes_or_arrays: for each operand an array, or its shape as a tuple of integers. The order of a
             large array's axes in memory is planned for.
         dtype: of shapes and of the result; default float64 for shapes, promotion for arrays.
-        objective: "time" or "flops" (fewest multiplications), "size" (smallest largest intermediate).
+        objective: "time" (multiplications, and elements read and written at what they cost), "flops"
+            (fewest multiplications), "size" (smallest largest intermediate), "write" (fewest elements
+            written), "peak" (fewest bytes at once, as it will run); or a function of a Plan that returns what
+            is to be small. Of "peak" and a function, the best of several plans that were searched for other
+            objectives is taken.
         planner: "auto", "greedy", "random-greedy", "elimination", "optimal", "dp"; True, False (one
             step); a linear path; an optimizer of opt_einsum or cotengra; a function marked by
             `planners.planner`.
         memory_limit: bytes, a string such as "4GiB", or a fraction (< 1) of what is available, that
             the predicted peak must not exceed. Where it would, steps run one after another, and labels are
             sliced if that is not enough.
-        budget: trials of the sampling planner; default: as many as the predicted cost is worth.
+        budget: runs of the searching planners, an integer; or seconds, a float: then the plan depends on
+            the machine. More find no worse plan. Default: as many runs as the predicted cost is worth.
         seed: the same seed gives the same plan.
         constants: positions of operands that keep their values; they are recorded in the plan.
         order: memory order of the result, as in numpy.einsum.
@@ -181,10 +193,10 @@ def _planned(
     dtype: Any,
     constants: Iterable[int],
     *,
-    objective: str = "time",
+    objective: str | Callable[[Plan], float] = "time",
     planner: Any = "auto",
     memory_limit: int | float | str | None = None,
-    budget: int | None = None,
+    budget: int | float | None = None,
     seed: int = 0,
     order: str = "K",
     conj: Iterable[int] = (),
@@ -226,9 +238,9 @@ def search(
     dtypes: tuple[DType, ...],
     dtype: DType,
     choice: Any,
-    objective: str = "time",
+    objective: str | Callable[[Plan], float] = "time",
     memory_limit: int | None = None,
-    budget: int | None = None,
+    budget: int | float | None = None,
     seed: int = 0,
     conj: frozenset[int] = frozenset(),
     order: str = "K",
@@ -239,10 +251,14 @@ def search(
     argument: str = "optimize",
 ) -> Plan:
     """The plan by the planner chosen, within the memory limit; arguments are checked but these."""
-    if objective not in OBJECTIVES:
-        raise OptionError(f"{call}(objective={objective!r}): give one of {', '.join(OBJECTIVES)}")
-    if budget is not None and (type(budget) is not int or budget < 1):
-        raise OptionError(f"{call}(budget={budget!r}): give a positive integer, or None")
+    if objective not in OBJECTIVES and not callable(objective):
+        raise OptionError(
+            f"{call}(objective={objective!r}): give one of {', '.join(OBJECTIVES)}, or a function of a plan"
+        )
+    if budget is not None and not (type(budget) in (int, float) and 0 < budget < math.inf):
+        raise OptionError(
+            f"{call}(budget={budget!r}): give runs, a positive integer, or seconds, a positive float"
+        )
     if type(seed) is not int:
         raise OptionError(f"{call}(seed={seed!r}): give an integer")
     if len(network.output_axes) > MOST_AXES:
@@ -251,37 +267,56 @@ def search(
             f"sum over some, or give some operands apart"
         )
     strip_exponent = exponent_flag(strip_exponent, dtype, call)
-    planner = as_planner(choice, call, argument)
+    planner = remembering(as_planner(choice, call, argument), choice)
     if groups and isinstance(choice, (list, tuple)) and choice and not _is_named(choice):
         raise OptionError(
             f"{call}({argument}=...): both the parentheses and a path fix the order; give only one"
         )
+    decides = (lambda plan: plan.peak_bytes) if objective == "peak" else objective
+    name = getattr(objective, "__name__", "function") if callable(objective) else objective
     problem = Problem(
-        objective,  # type: ignore[arg-type]
+        "time" if callable(decides) else objective,  # type: ignore[arg-type]
         memory_limit,
         dtype.itemsize,
-        budget or get_options().budget,
+        budget if isinstance(budget, int) else None if budget else get_options().budget,
         seed,
+        budget if isinstance(budget, float) else None,
     )
+    constant = joined(network, constants) if choice in ("auto", None) and not groups else ()
+    if problem.seconds is not None:
+        # searches there will be: for each group, with and without constants apart, twice within a limit
+        searches = (
+            (1 + len(groups)) * (2 + len(constant) if constant else 1) * (3 if memory_limit else 1)
+        )
+        problem = replace(problem, seconds=problem.seconds / searches)
 
     def planned(by: Planner, how: Problem) -> Plan:
         try:
             found = plan_groups(network, groups, by, how) if groups else by(network, how)
         except PathError as error:
             raise PathError(f"{call}({argument}=...): {error}") from None
-        return _plan_of(found, objective)
+        return _plan_of(found)
 
-    def _plan_of(found: Candidate, objective: str) -> Plan:
+    def _plan_of(found: Candidate) -> Plan:
         return Plan(
-            network, found.tree, dtypes, dtype, objective, found.planner, seed, found.proof,
-            conj, order, constants, layouts=layouts if any(layouts) else (), strip_exponent=strip_exponent,
-            memory_limit=memory_limit,
+            network, found.tree, dtypes, dtype, name, found.planner, seed,
+            None if callable(decides) else found.proof,
+            conj, order, constants, found.sliced, layouts if any(layouts) else (), strip_exponent,
+            memory_limit,
         )  # fmt: skip
 
     start = time.perf_counter()
-    result = planned(planner, problem)
-    if choice in ("auto", None) and not groups and (known := joined(network, constants)):
-        apart = _plan_of(plan_groups(network, known, planner, problem), objective)
+    if callable(decides):
+        trials = [
+            replace(problem, objective=one, seed=seed + k, seconds=_share(problem.seconds))
+            for k in range(SEEDS)
+            for one in TRIED
+        ]
+        result = min((planned(planner, trial) for trial in trials), key=decides)
+    else:
+        result = planned(planner, problem)
+    if constant and not callable(decides):
+        apart = _plan_of(plan_groups(network, constant, planner, problem))
         room = max(KEPT, MORE * result.largest_intermediate)
         if apart.cost < result.cost and apart.largest_intermediate <= room:
             result = apart
@@ -292,24 +327,36 @@ def search(
         result.planner,
         format_seconds(time.perf_counter() - start),
     )
-    if memory_limit is None or result.peak_bytes <= memory_limit:
+    if memory_limit is None:
         return result
-    return _within(result, memory_limit, planned, problem, choice, call)
+    limit, is_auto = memory_limit, choice in ("auto", None)
+    return met_once(
+        result,
+        (problem, is_auto, groups),
+        lambda: _within(result, limit, planned, problem, is_auto, groups, call),
+    )
+
+
+def _share(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds / (SEEDS * len(TRIED))
 
 
 def _within(
-    first: Plan, limit: int, planned: Any, problem: Problem, choice: Any, call: str
+    first: Plan,
+    limit: int,
+    planned: Any,
+    problem: Problem,
+    is_auto: bool,
+    groups: tuple[Group, ...],
+    call: str,
 ) -> Plan:
-    """The cheapest of these that meets the limit: leaner plans, and plans whose labels are sliced."""
-    trials = [first]
-    if choice in ("auto", None):
-        for seed in range(problem.seed, problem.seed + 3):
-            trial = Problem("size", limit, problem.itemsize, problem.budget or 32, seed)
-            trials.append(planned(random_greedy, trial))
-            if trials[-1].peak_bytes <= limit:
-                break
-    leanest = min(trials, key=lambda plan: plan.peak_bytes)
-    found = [slice_to(plan, limit) for plan in dict.fromkeys((first, leanest))]
+    """`first`, or the cheapest of these that meets the limit: leaner plans, plans with sliced labels."""
+    if first.peak_bytes <= limit:
+        return first
+    jointly = is_auto and not groups and not first.planner.startswith("interrupted")
+    found = _jointly(first, limit, planned, problem) if jointly else []
+    if all(plan.peak_bytes > limit for plan in found):
+        found += _leaner(first, limit, planned, problem, is_auto)
     meeting = [plan for plan in found if plan.peak_bytes <= limit]
     if meeting:
         return min(meeting, key=lambda plan: plan.cost)
@@ -321,6 +368,36 @@ def _within(
         f"{slices}. "
         f"Raise memory_limit to that, or use a smaller dtype"
     )
+
+
+def _leaner(first: Plan, limit: int, planned: Any, problem: Problem, is_auto: bool) -> list[Plan]:
+    """The tree at hand and the leanest of a few, with labels sliced."""
+    trials = [first]
+    if is_auto:
+        for seed in range(problem.seed, problem.seed + 3):
+            trial = Problem("size", limit, problem.itemsize, problem.budget or 32, seed)
+            trials.append(planned(remembering(random_greedy, "random-greedy"), trial))
+            if trials[-1].peak_bytes <= limit:
+                break
+    leanest = min(trials, key=lambda plan: plan.peak_bytes)
+    return [slice_to(plan, limit) for plan in dict.fromkeys((first, leanest))]
+
+
+def _jointly(first: Plan, limit: int, planned: Any, problem: Problem) -> list[Plan]:
+    """Plans whose tree and sliced labels were searched together, below the limit if they can be.
+
+    How many results are alive at once is known only of a whole plan: a second search corrects the first.
+    """
+    fixed, found = fixed_bytes(first), list[Plan]()
+    room = (limit - fixed) / ALIVE
+    while room >= problem.itemsize and len(found) < 2:
+        plan = planned(sliced, replace(problem, memory_limit=int(room)))
+        found.append(slice_to(plan, limit))
+        taken = max(1, plan.peak_bytes - fixed) / (limit - fixed)
+        if NEAR <= taken <= 1.0:
+            break
+        room /= taken
+    return found
 
 
 def _network(

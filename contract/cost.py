@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 from .network import Network
 from .tree import ContractionTree
@@ -70,6 +71,32 @@ def step_flops(cost: int, operands: int, sums: bool) -> int:
     return cost * (max(1, operands - 1) + sums)
 
 
+class When(IntEnum):
+    """In which of three parts, one after another, a step runs."""
+
+    BEFORE = 0  # of constants alone: before any call
+    ONCE = 1  # in every call, the same for all slices
+    EACH = 2  # in every slice; without sliced labels there is none of these
+
+
+def moments(
+    network: Network, tree: ContractionTree, sliced: Sequence[int], constants: frozenset[int]
+) -> list[When]:
+    """When each step runs: one whose operands carry a sliced label, or come from one that does, in every
+    slice; any other once, and before any call if they come from constants alone."""
+    of_tensor = [
+        When.EACH
+        if not labels.isdisjoint(sliced)
+        else When.BEFORE
+        if operand in constants
+        else When.ONCE
+        for operand, labels in enumerate(network.carried)
+    ]
+    for step in tree.ssa_path:
+        of_tensor.append(max(of_tensor[tensor] for tensor in step))
+    return of_tensor[tree.n :]
+
+
 def total_cost(
     network: Network,
     tree: ContractionTree,
@@ -78,21 +105,19 @@ def total_cost(
 ) -> Cost:
     """The cost of contracting `network` along `tree`, all slices together.
 
-    A step whose operands carry no sliced label, nor come from one that does, is done once, and not at all
-    by a call if they come from constants alone. Adding up the slices of a label that is summed counts as
-    one operation for each element.
+    A step that is the same in every slice is done once, and not at all by a call if it is one of constants
+    alone. Adding up the slices of a label that is summed counts as one operation for each element.
     """
     n_slices = math.prod(network.extents[label] for label in sliced)
     inner = network.slice(sliced) if sliced else network
-    depends = [not labels.isdisjoint(sliced) for labels in network.carried]
-    known = [operand in constants for operand in range(tree.n)]
+    runs = {When.BEFORE: 0, When.ONCE: 1, When.EACH: n_slices}
     cost = flops = largest = 0
-    for path_step, step in zip(tree.ssa_path, walk(inner, tree), strict=True):
-        depends.append(any(depends[tensor] for tensor in path_step))
-        known.append(all(known[tensor] for tensor in path_step))
-        if known[-1] and not depends[-1]:
+    for moment, step in zip(
+        moments(network, tree, sliced, constants), walk(inner, tree), strict=True
+    ):
+        if moment is When.BEFORE:
             continue
-        times = n_slices if depends[-1] else 1
+        times = runs[moment]
         size = size_of(step.union, inner.extents)
         cost += times * size
         flops += times * step_flops(size, len(step.operands), step.union != step.result)

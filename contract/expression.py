@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -107,6 +108,74 @@ class Expression:
         self._check(operands)
         result = self.contract(operands, out, alpha, beta)
         return as_torch(result) if out is None and any(map(is_torch, arrays)) else result
+
+    def run_slices(
+        self,
+        *arrays: Any,
+        executor: Any = None,
+        slices_per_task: int | None = None,
+        threads: int | None = None,
+        retries: int = 2,
+        in_flight: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Any:
+        """The contraction as a sum over ranges of slices, which run wherever the executor lets them.
+
+        What is the same in all slices is computed here; it is sent to the workers once, with the operands.
+        Each range is added up by one worker, and the ranges are added up here, in their order: the bits
+        depend on neither the number of workers nor on who is done first. A plan without sliced labels is
+        one range.
+
+        Args:
+            arrays: as in a call.
+            executor: None runs the ranges here, one after another. Else any executor of
+                `concurrent.futures`, an `mpi4py.futures.MPIPoolExecutor`, a `dask.distributed.Client`; or a
+                function that makes an executor, which is shut down at the end, and replaced by another when
+                a worker's death has broken it.
+            slices_per_task: slices in a range; None: as many as their predicted cost is worth, by the
+                plan alone.
+            threads: of einloom and BLAS in each task; None: 1, or without an executor as in a call.
+            retries: times that a range is run again after its worker was lost.
+            in_flight: ranges that may be under way at once, or wait for those before them to be added;
+                None: four for each worker.
+            checkpoint: a folder for what each range gave. A run with the same plan, operands and
+                slices_per_task begins with what it finds there.
+
+        Returns:
+            What a call returns: an array, a number, or with strip_exponent (mantissa, exponent).
+
+        Raises:
+            ShapeError, DTypeError: the arrays are not those that the expression is compiled for.
+            CallError, OptionError: an argument without meaning; a checkpoint of another run.
+            WorkerLostError: workers were lost more often than `retries` allows, or the executor with them.
+
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> from dataclasses import replace
+        >>> import numpy as np
+        >>> from einloom import compile, plan
+        >>> expr = compile(replace(plan("ij,jk->ik", (2, 30), (30, 2)), sliced=(1,)))  # label j
+        >>> with ThreadPoolExecutor(2) as pool:
+        ...     expr.run_slices(np.ones((2, 30)), np.ones((30, 2)), executor=pool)
+        array([[30., 30.],
+               [30., 30.]])
+        """
+        from . import slices  # few runs need it, and it loads concurrent.futures
+
+        request = slices.Request.of(
+            executor, slices_per_task, threads, retries, in_flight, checkpoint
+        )
+        with spoken_for("run_slices", "expression"):
+            operands = [native(as_ndarray(x, "expression", k)) for k, x in enumerate(arrays)]
+            self._check(operands)
+        if self._certain >= CHECK_FROM and executor is None:
+            held = sum(x.nbytes for x in (*operands, *self._held))
+            check_memory(self._certain, held, "run_slices")
+        plan, order = self.plan, _order(self.plan.order, operands)
+        result = slices.run(
+            plan, self._executable, operands, self.constants, self._held, request, order
+        )
+        result = _owned(result, plan, order)
+        return as_torch(result) if any(map(is_torch, arrays)) else result
 
     def contract(
         self, operands: Sequence[Any], out: Any = None, alpha: Any = 1, beta: Any = 0
@@ -367,6 +436,16 @@ def _deliver_scaled(
     elif plan.order != "K":
         mantissa = np.asarray(mantissa, order=_order(plan.order, operands))  # type: ignore[call-overload]
     return mantissa, float(exponent)
+
+
+def _owned(result: Any, plan: Plan, order: str) -> Any:
+    """What slices gave as a call would: numbers without axes, the order asked for, a float exponent."""
+    mantissa, exponent = result if plan.strip_exponent else (result, None)
+    if mantissa.ndim == 0:
+        mantissa = mantissa[()]
+    elif plan.order != "K":
+        mantissa = _in_order(cpu(), mantissa, order)
+    return mantissa if exponent is None else (mantissa, float(exponent))
 
 
 def as_torch(result: Any) -> Any:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,10 +24,15 @@ from ..program.serial import read_document
 from ..program.sliced import Assembly, scaled_bytes, sliced_bytes
 from . import show
 from .arguments import has_exponent, is_number
+from .bounds import Bound, lower_bound
 from .cost import Cost, total_cost
 from .lower import is_view, lower
 from .network import Network
+from .steps import PlannedStep, planned_steps
 from .tree import ContractionTree, Path
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMAT = "einloom.plan"
 VERSION = 4  # 1 had no sliced labels, 2 neither layouts nor exponents kept apart, 3 no memory limit
@@ -88,6 +93,15 @@ class Plan:
     def totals(self) -> Cost:
         return total_cost(self.network, self.tree, self.sliced, self.constants)
 
+    @cached_property
+    def steps(self) -> tuple[PlannedStep, ...]:
+        """The steps with what each reads, makes and costs, and the bytes that are alive meanwhile.
+
+        `print`, `explain`, `draw`, `plot` and `to_html` show them."""
+        return planned_steps(
+            self.network, self.tree, self.dtypes, self.dtype, self.sliced, self.constants
+        )
+
     @property
     def cost(self) -> int:
         """Scalar multiplications, over the steps the product of the sizes of all labels in the step.
@@ -106,6 +120,21 @@ class Plan:
     def largest_intermediate(self) -> int:
         """Elements of the largest result of a step, in one slice."""
         return self.totals.largest_intermediate
+
+    @cached_property
+    def lower_bound(self) -> Bound:
+        """Multiplications that every tree of pairwise contractions makes at least, and its largest step.
+
+        Both are the least values for up to 12 operands. Of large networks it takes seconds, on first use.
+        The cost may be below it where it leaves out steps among constants, or where steps have one operand
+        or more than two.
+
+        >>> import einloom
+        >>> plan = einloom.plan("ij,jk,kl->il", (8, 8), (8, 100), (100, 8), planner=[(0, 1), (0, 1)])
+        >>> plan.cost, plan.lower_bound
+        (12800, Bound(cost=6912, largest=6400))
+        """
+        return lower_bound(self.network)
 
     @property
     def n_slices(self) -> int:
@@ -180,6 +209,130 @@ class Plan:
         is_made = wanted is not None and result_order(self.program, output) == wanted
         return 0 if self.order == "K" or is_made else self.program.slots[output].nbytes
 
+    def explain(self) -> str:
+        """What dominates this plan, and what more slices or more memory would change.
+
+        Of the multiplications, of the bytes that steps read and write, and of the time that the cost model
+        predicts, the few steps, or instructions as they run, that make most of it, with their shares. How
+        many multiplications any tree makes at least, and how far this plan is from that at most. Then on
+        the same tree: one label more sliced, the one that lowers the peak most for the least work; and the
+        labels sliced anew for twice the memory limit, or twice the peak if none is set. It searches for no
+        tree, and leaves out what would take long: time and slicing of more than 1000 steps.
+
+        Returns:
+            str: to be printed.
+
+        >>> import einloom
+        >>> plan = einloom.plan("ij,jk,kl->il", (8, 8), (8, 100), (100, 8))
+        >>> print("\\n".join(plan.explain().splitlines()[:2]))
+        cost: 6912 multiplications; 1 of 2 steps makes 92.6%
+          step 0: jk × kl → jl                                            6400   92.6%
+        """
+        from .views.advice import advice  # which reads plans
+
+        return advice(self)
+
+    def draw(self, width: int = 100, depth: int = 12, rows: int = 40) -> str:
+        """The contraction tree in characters, the result above what it is made of.
+
+        A line for each tensor: its labels, its size, and its step's share of the cost. Of a large tree the
+        costliest branches are shown. (`tree` is the tree itself.)
+
+        Args:
+            width: characters of a line.
+            depth: steps below the result that are shown at most.
+            rows: tensors that are shown at most, unless the last step alone has more operands.
+
+        Returns:
+            str: to be printed.
+
+        Raises:
+            OptionError: an argument is no integer, or too small.
+
+        >>> import einloom
+        >>> plan = einloom.plan("ij,jk,kl->il", (8, 8), (8, 100), (100, 8))
+        >>> print(plan.draw(width=64))
+        3 operands, 6912 multiplications
+                                                  size   cost
+        step 1: il                               512 B   7.4%  ▋
+        ├─ operand 0: ij                         512 B
+        └─ step 0: jl                            512 B  92.6%  ███████▍
+           ├─ operand 1: jk                   6.25 KiB
+           └─ operand 2: kl                   6.25 KiB
+        """
+        from .views.drawing import drawing  # which reads plans
+
+        return drawing(self, width, depth, rows)
+
+    def plot(self) -> Figure:
+        """The contraction tree, and memory and cost over the steps, as a figure of matplotlib.
+
+        In the tree a result stands above what it is made of, the thicker the line the larger the tensor; its
+        colour tells the cost of its step. The line of memory is the sum of the tensors that exist during a
+        step; the peak is that of the program as it runs, with what kernels need for themselves.
+
+        Returns:
+            matplotlib.figure.Figure: of no window; `savefig` writes it.
+
+        Raises:
+            Unsupported: matplotlib is not installed.
+        """
+        from .views.figure import figure  # which reads plans
+
+        return figure(self)
+
+    def to_html(self) -> str:
+        """One HTML page that needs no other file and no network: facts, the tree, memory and cost over the
+        steps, and a table of the steps, in light or dark colours as the reader's system has them.
+
+        Returns:
+            str: the page, to be written to a file in UTF-8.
+
+        >>> import einloom
+        >>> page = einloom.plan("ij,jk,kl->il", (8, 8), (8, 100), (100, 8)).to_html()
+        >>> page.startswith("<!DOCTYPE html>"), page.count("<svg")
+        (True, 3)
+        """
+        from .views.page import page  # which reads plans
+
+        return page(self)
+
+    def to_opt_einsum(self) -> Any:
+        """opt_einsum's report on this path, made by opt_einsum itself: costs as it counts them, unsliced.
+
+        Returns:
+            opt_einsum.contract.PathInfo: its `path` is that of the plan, and `print` shows its table. Labels
+            that are no single characters become opt_einsum's symbols.
+
+        Raises:
+            Unsupported: the result repeats a label.
+
+        >>> import einloom
+        >>> info = einloom.plan("ij,jk,kl->il", (8, 8), (8, 100), (100, 8)).to_opt_einsum()
+        >>> info.eq, info.path, int(info.opt_cost)
+        ('ij,jk,kl->il', [(1, 2), (0, 1)], 13824)
+        """
+        from .views.exports import to_opt_einsum  # which reads plans
+
+        return to_opt_einsum(self)
+
+    def to_cotengra(self) -> Any:
+        """The same tree as one of cotengra, with the same labels sliced.
+
+        cotengra's trees are binary: where a step has more than two operands, cotengra orders them greedily.
+        Conjugates, constants and layouts are no part of a tree.
+
+        Returns:
+            cotengra.ContractionTree: its labels are the user's if all are single characters, otherwise
+            symbols in the order of `network.labels`.
+
+        Raises:
+            Unsupported: cotengra is not installed, or the result repeats a label.
+        """
+        from .views.exports import to_cotengra  # which reads plans
+
+        return to_cotengra(self)
+
     def to_json(self) -> str:
         """One JSON document; labels other than strings, integers and tuples of these become integers."""
         net = self.network
@@ -234,9 +387,9 @@ class Plan:
             self.network,
             self.tree,
             self.lowered,
+            self.steps,
             totals=self.totals,
             peak_bytes=self.peak_bytes,
-            itemsize=self.dtype.itemsize,
             planner=self.planner + proof,
             notes=[(name, text) for name, text in notes if text],
             sliced=self.sliced,

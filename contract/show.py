@@ -9,8 +9,9 @@ from .._base.numbers import format_bytes as size
 from .._base.numbers import format_count as count
 from ..backend.cpu import cpu
 from ..program.ir import Program
-from .cost import Cost, Labels, size_of, step_flops, walk
+from .cost import Cost, size_of, step_flops
 from .network import Network
+from .steps import PlannedStep
 from .tree import ContractionTree
 
 ROWS = 60  # steps shown; the middle of a longer path is left out
@@ -21,10 +22,10 @@ def table(
     network: Network,
     tree: ContractionTree,
     lowered: Program,
+    steps: Sequence[PlannedStep],
     *,
     totals: Cost,
     peak_bytes: int,
-    itemsize: int,
     planner: str,
     notes: Sequence[tuple[str, str]] = (),
     sliced: Sequence[int] = (),
@@ -35,12 +36,11 @@ def table(
     summed = any(labels - network.open for labels in network.carried)
     naive_flops = step_flops(naive, len(network.terms), summed)
     inner = network.slice(sliced) if sliced else network
-    scaling = max((len(step.union) for step in walk(inner, tree)), default=0)
     speedup = count(naive_flops // totals.flops) if totals.flops and naive_flops else "1"
     rows = [
         ("Complete contraction", _cut(_equation(network, symbols), 60)),
         ("Naive scaling", str(len({label for labels in network.carried for label in labels}))),
-        ("Optimized scaling", str(scaling)),
+        ("Optimized scaling", str(max(step.scaling for step in steps))),
         ("Naive FLOP count", count(naive_flops)),
         ("Optimized FLOP count", count(totals.flops)),
         ("Theoretical speedup", speedup),
@@ -52,37 +52,39 @@ def table(
     lines = [f"{name:>22}:  {value}" for name, value in rows]
     rule = "-" * 100
     head = f"{'scaling':>7}  {'engine':<13}{'current':>{WIDTH}}  {'bytes':>10}  remaining"
-    steps = _steps(inner, tree, _engines(lowered, tree), itemsize, symbols)
-    return "\n".join([*lines, rule, head, rule, *steps])
+    body = _rows(inner, tree, steps, engines(lowered, tree), symbols)
+    return "\n".join([*lines, rule, head, rule, *body])
 
 
-def _steps(
-    net: Network, tree: ContractionTree, engines: list[str], itemsize: int, symbols: list[str]
+def _rows(
+    net: Network,
+    tree: ContractionTree,
+    steps: Sequence[PlannedStep],
+    names: list[str],
+    symbols: list[str],
 ) -> Iterator[str]:
-    total = len(tree.ssa_path)
+    total = len(steps)
     skipped = range(ROWS // 2, total - ROWS // 2) if total > ROWS else range(0)
-    alive: dict[int, Labels] = dict(enumerate(net.carried))
-    for index, (step, labels) in enumerate(zip(tree.ssa_path, walk(net, tree), strict=True)):
-        for tensor in step:
+    alive: dict[int, Iterable[int]] = dict(enumerate(net.carried))
+    for index, step in enumerate(steps):
+        for tensor in step.operands:
             del alive[tensor]
-        alive[tree.n + index] = labels.result
+        alive[tree.n + index] = step.result
         if index in skipped:
             if index == skipped[0]:
                 yield f"{'':>7}  ... {len(skipped)} more steps"
             continue
-        result = net.output_axes if index == total - 1 else sorted(labels.result)
-        current = ",".join(_term(sorted(x), symbols) for x in labels.operands)
-        current += f"->{_term(result, symbols)}"
-        written = size_of(labels.result, net.extents) * itemsize
+        current = ",".join(_term(sorted(x), symbols) for x in step.operand_labels)
+        current += f"->{_term(step.result, symbols)}"
         terms = (_term(sorted(x), symbols) for x in islice(alive.values(), WIDTH))
         rest = f"{','.join(terms)}->{_term(net.output_axes, symbols)}"
         yield (
-            f"{len(labels.union):>7}  {engines[index]:<13}{_cut(current, WIDTH):>{WIDTH}}"
-            f"  {size(written):>10}  {_cut(rest, WIDTH)}"
+            f"{step.scaling:>7}  {names[index]:<13}{_cut(current, WIDTH):>{WIDTH}}"
+            f"  {size(step.nbytes):>10}  {_cut(rest, WIDTH)}"
         )
 
 
-def _engines(lowered: Program, tree: ContractionTree) -> list[str]:
+def engines(lowered: Program, tree: ContractionTree) -> list[str]:
     """The engine of each step's product; a step without one is a view, a sum or a copy."""
     backend = cpu()
     products = iter(

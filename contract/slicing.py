@@ -29,19 +29,21 @@ Bools = NDArray[np.bool_]
 
 
 def slice_to(plan: Plan, limit: int) -> Plan:
-    """`plan` with labels sliced until its peak is at most `limit`; or the leanest there is.
+    """`plan` with more labels sliced until its peak is at most `limit`; or the leanest there is.
 
-    The leanest is the smaller of two: nothing sliced, and everything.
+    The leanest is the smaller of two: the plan as it is, and everything sliced.
     """
     if plan.peak_bytes <= limit:
         return plan
     if 0 in plan.network.extents:
         return plan
     model = Model(plan)
+    for label in plan.sliced:
+        model.slice(label)
     leanest = replace(plan, sliced=model.labels)
     if not model.labels or leanest.peak_bytes > limit:
         return min(plan, leanest, key=lambda one: one.peak_bytes)
-    fixed = _fixed_bytes(plan)
+    fixed = fixed_bytes(plan)
     room = math.log(max(1, limit - fixed))
     while model.slice_one():
         if len(model.sliced) == len(model.labels):
@@ -56,6 +58,27 @@ def slice_to(plan: Plan, limit: int) -> Plan:
     return _needed(leanest, limit)
 
 
+def one_more(plan: Plan, tried: int) -> list[Plan]:
+    """`plan` with one label more sliced: the `tried` labels that promise most, the best first by the true
+    peak that is gained for the work that is added; none that leaves the peak as it is."""
+    if 0 in plan.network.extents:
+        return []
+    model = Model(plan)
+    for label in plan.sliced:
+        model.slice(label)
+    found = [
+        replace(plan, sliced=tuple(sorted((*plan.sliced, label))))
+        for label in model.ranked()[:tried]
+    ]
+
+    def gain(other: Plan) -> float:
+        dearer = math.log(max(1, other.cost)) - math.log(max(1, plan.cost))
+        return math.log(plan.peak_bytes / other.peak_bytes) / max(dearer, CHEAP)
+
+    lower = [other for other in found if other.peak_bytes < plan.peak_bytes]
+    return sorted(lower, key=gain, reverse=True)
+
+
 def _needed(plan: Plan, limit: int) -> Plan:
     """Without labels that a later choice made needless, those of most slices first."""
     if len(plan.sliced) > PRUNED:
@@ -67,7 +90,7 @@ def _needed(plan: Plan, limit: int) -> Plan:
     return plan
 
 
-def _fixed_bytes(plan: Plan) -> int:
+def fixed_bytes(plan: Plan) -> int:
     """Operands and result, which no slicing makes smaller."""
     operands = sum(
         math.prod(shape) * dtype.itemsize
@@ -120,24 +143,26 @@ class Model:
 
     def slice_one(self) -> bool:
         """Slice one label more; False when there is none left."""
-        candidates = self._candidates()
-        if not candidates:
-            return False
+        ranked = self.ranked()
+        if ranked:
+            self.slice(ranked[0])
+        return bool(ranked)
+
+    def ranked(self) -> list[int]:
+        """Labels to slice next, the best first: what lowers the peak most for the least extra work."""
         peak, work = self._norm(self._profile(self.bytes, self.depends)), self._total()
-        best, best_score = candidates[0], (-math.inf, 0.0)
-        for label in candidates:
+        scores: dict[int, tuple[float, float]] = {}
+        for label in self._candidates():
             depends = self._spread(label)
             sizes = self.bytes.copy()
             sizes[self.carriers[label]] *= math.exp(-self.logs[label])
             gain = math.log(peak / self._norm(self._profile(sizes, depends)))
             dearer = self._total(label, depends) - work
-            score = (gain / max(dearer, CHEAP), gain)
-            if score > best_score:
-                best, best_score = label, score
-        self._slice(best)
-        return True
+            scores[label] = (gain / max(dearer, CHEAP), gain)
+        return sorted(scores, key=scores.__getitem__, reverse=True)
 
-    def _slice(self, label: int) -> None:
+    def slice(self, label: int) -> None:
+        """Slice this label as well."""
         self.depends = self._spread(label)
         self.log_bytes[self.carriers[label]] -= self.logs[label]
         self.log_work[self.sharers.get(label, [])] -= self.logs[label]

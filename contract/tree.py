@@ -89,25 +89,32 @@ class ContractionTree:
         return tuple(steps)
 
 
-def depth_first(tree: ContractionTree) -> ContractionTree:
-    """The same tree, a subtree finished before the next is begun, so that fewer results wait.
+def depth_first(n: int, path: Sequence[Step]) -> Path:
+    """The steps of the same tree, a subtree finished before the next is begun, so that fewer results wait.
 
-    >>> depth_first(ContractionTree(5, ((0, 1), (2, 3), (4, 5), (6, 7)))).ssa_path
-    ((2, 3), (0, 1), (4, 6), (5, 7))
+    path: steps over n tensors in SSA form, of two tensors each, or one of one. A step lists first what holds
+    the earliest tensor, as an equation does.
+
+    >>> depth_first(5, ((0, 1), (2, 3), (4, 5), (6, 7)))
+    ((2, 3), (0, 1), (6, 4), (7, 5))
     """
     order: list[int] = []
-    stack = [tree.n + len(tree.ssa_path) - 1]
+    stack = [n + len(path) - 1]
     while stack:
         node = stack.pop()
-        if node >= tree.n:
+        if node >= n:
             order.append(node)
-            stack.extend(tree.ssa_path[node - tree.n])
-    names = list(range(tree.n)) + [0] * len(order)
+            stack.extend(path[node - n])
+    names = list(range(n)) + [0] * len(order)
+    earliest = list(names)
     steps: list[Step] = []
     for node in reversed(order):
-        names[node] = tree.n + len(steps)
-        steps.append(tuple(sorted(names[child] for child in tree.ssa_path[node - tree.n])))
-    return ContractionTree(tree.n, tuple(steps))
+        step = path[node - n]
+        if len(step) == 2 and earliest[step[0]] > earliest[step[1]]:
+            step = step[::-1]
+        names[node], earliest[node] = n + len(steps), earliest[step[0]]
+        steps.append(tuple([names[child] for child in step]))
+    return tuple(steps)
 
 
 def _as_steps(path: Iterable[Sequence[int]]) -> list[Step]:

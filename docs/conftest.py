@@ -14,6 +14,9 @@ from einloom._base.options import Options
 def default_options() -> Iterator[None]:
     default = Options()
     with einloom.options(
-        memory_limit=default.memory_limit, budget=default.budget, small=default.small
+        memory_limit=default.memory_limit,
+        budget=default.budget,
+        plan_cache=default.plan_cache,
+        small=default.small,
     ):
         yield

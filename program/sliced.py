@@ -10,10 +10,10 @@ added up is brought to one exponent, the largest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import ldexp
+from math import ldexp, prod
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..backend.spec import ArraySpec, compute_dtype
 from .executable import Executable
 from .ir import Program
 from .parts import split
+from .ranges import Partial, Total
 from .scaling import to_decimal
 from .schedule import schedule
 
@@ -146,10 +147,10 @@ class SlicedExecutable:
         self._apart = assembly.accumulates_apart(program)
         part = self._contribution
         self._add = backend.bind("add", {}, (part, part), (part,))
-        sizes = [index.size for index in program.indices]
-        self.n_slices = 1
-        for size in sizes:
-            self.n_slices *= size
+        self._sizes = [index.size for index in program.indices]
+        self.n_parts = prod(self._sizes[k] for k in self._open)
+        self.each_part = prod(self._sizes[k] for k in self._summed)
+        self.n_slices = self.n_parts * self.each_part
 
     @property
     def peak_bytes(self) -> int:
@@ -179,7 +180,7 @@ class SlicedExecutable:
                 nothing = np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
                 self.backend.assign(result, nothing, 1, beta)
                 beta = 1
-        operands = self._operands(arrays)
+        operands = self.prepared(arrays)
         # slices are added up in the result itself, where nothing of what it held is wanted
         in_place = beta == 0 and not self._apart and result.dtype == spec.dtype
         held: Any = None
@@ -199,6 +200,28 @@ class SlicedExecutable:
                     self.backend.assign(part, target, alpha, beta)
         return result
 
+    def prepared(self, arrays: Sequence[Any]) -> list[Any]:
+        """What a slice takes: inputs, and the results of the part that runs once."""
+        operands = [arrays[k] for k in self._each_takes]
+        if self.once is not None:
+            kept = self.once.run(*(arrays[k] for k in self._once_takes))
+            operands += [kept] if len(self.once.program.outputs) == 1 else kept
+        return operands
+
+    def partial(self, operands: Sequence[Any], start: int, stop: int) -> Partial:
+        """The sum of slices `start` to `stop` - 1, numbered in the order in which a call runs them."""
+        values = np.empty(self._stack(start, stop), self._contribution.dtype)
+        for number in range(start, stop):
+            target, indices = values[self._row(start, number), ...], self._indices(number)
+            if number == start or number % self.each_part == 0:
+                self.each(*operands, out=target, indices=indices)
+            else:
+                self._add(target, self.each.run(*operands, *indices), out=target)
+        return Partial(start, stop, values)
+
+    def total(self, order: str) -> Total:
+        return _Total(self, order)
+
     @property
     def running(self) -> tuple[Program, ...]:
         """What is run once, and what for each slice: groups are fused."""
@@ -217,26 +240,79 @@ class SlicedExecutable:
     def _contribution(self) -> ArraySpec:
         return self.program.slots[self.program.outputs[0]].spec
 
-    def _operands(self, arrays: tuple[Any, ...]) -> list[Any]:
-        """What a slice takes: inputs, and the results of the part that runs once."""
-        operands = [arrays[k] for k in self._each_takes]
-        if self.once is not None:
-            kept = self.once.run(*(arrays[k] for k in self._once_takes))
-            operands += [kept] if len(self.once.program.outputs) == 1 else kept
-        return operands
-
     def _parts(self) -> Iterator[tuple[tuple[Any, ...], Iterator[tuple[int, ...]]]]:
         """For each part of the result where it stands, and the static indices of all its slices."""
-        sizes = [index.size for index in self.program.indices]
-        for outer in product(*(range(sizes[k]) for k in self._open)):
+        for outer in product(*(range(self._sizes[k]) for k in self._open)):
             fixed = dict(zip(self._open, outer, strict=True))
-            place = (slice(None) if k is None else fixed[k] for k in self.assembly.at)
-            yield (*place, ...), self._slices(fixed, sizes)
+            yield self._place(fixed), self._slices(fixed)
 
-    def _slices(self, fixed: dict[int, int], sizes: list[int]) -> Iterator[tuple[int, ...]]:
-        for inner in product(*(range(sizes[k]) for k in self._summed)):
+    def _slices(self, fixed: dict[int, int]) -> Iterator[tuple[int, ...]]:
+        for inner in product(*(range(self._sizes[k]) for k in self._summed)):
             values = fixed | dict(zip(self._summed, inner, strict=True))
-            yield tuple(values[k] for k in range(len(sizes)))
+            yield tuple(values[k] for k in range(len(self._sizes)))
+
+    def _place(self, values: Mapping[int, int] | Sequence[int]) -> tuple[Any, ...]:
+        """Where in the result the part with these static indices stands."""
+        return (*(slice(None) if k is None else values[k] for k in self.assembly.at), ...)
+
+    def _indices(self, number: int) -> tuple[int, ...]:
+        """The static indices of a slice: those that are summed run through all values first."""
+        values = [0] * len(self._sizes)
+        for k in reversed((*self._open, *self._summed)):
+            number, values[k] = divmod(number, self._sizes[k])
+        return tuple(values)
+
+    def _stack(self, start: int, stop: int) -> tuple[int, ...]:
+        """The shape of the values of a partial."""
+        return (self._row(start, stop - 1) + 1, *self._contribution.shape)
+
+    def _row(self, start: int, number: int) -> int:
+        """The row of a slice in the values of a partial from `start` on."""
+        return number // self.each_part - start // self.each_part
+
+    def _rows(self, partial: Partial) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """Where each part of a partial stands, and its values."""
+        for row in range(len(partial.values)):
+            number = (partial.start // self.each_part + row) * self.each_part
+            yield self._place(self._indices(number)), partial.values[row, ...]
+
+
+class _Total:
+    """The result of slices, to which partials are added in order.
+
+    Slices are added up in the result itself, but where it has a narrower dtype than they have.
+    """
+
+    def __init__(self, sliced: SlicedExecutable, order: str) -> None:
+        spec = sliced.assembly.spec
+        make = np.zeros if sliced.assembly.diagonal else np.empty
+        self._sliced, self._result = sliced, make(spec.shape, spec.dtype, order)  # type: ignore[call-overload]
+        self._sum: Any = None  # of the last part, so far
+
+    def add(self, partial: Partial) -> None:
+        sliced = self._sliced
+        begins = partial.start % sliced.each_part == 0
+        ends = partial.stop % sliced.each_part == 0
+        for place, values in sliced._rows(partial):
+            target = self._result[place]
+            if not begins:
+                sliced._add(self._sum, values, out=self._sum)
+            elif not sliced._apart:
+                sliced.backend.assign(target, values)
+                self._sum = target
+            else:
+                self._sum = (
+                    values if ends else values.copy()
+                )  # a partial's own arrays stay as they are
+            if ends and sliced._apart:
+                sliced.backend.assign(target, self._sum)
+
+    def latest(self, stop: int) -> Partial:
+        first = (stop - 1) // self._sliced.each_part * self._sliced.each_part
+        return Partial(first, stop, self._sum[None])
+
+    def result(self) -> Any:
+        return self._result
 
 
 HEADROOM = 32
@@ -262,7 +338,7 @@ class ScaledSlices(SlicedExecutable):
         shape, wide = self.assembly.spec.shape, compute_dtype(self.assembly.spec.dtype)
         result = np.zeros(shape, wide, order)
         total: int | None = None  # the k of what `result` holds; None: zeros
-        operands = self._operands(arrays)
+        operands = self.prepared(arrays)
         with Progress("slices", self.n_slices) as progress:
             for index, ids in self._parts():
                 part = result[index]
@@ -273,6 +349,18 @@ class ScaledSlices(SlicedExecutable):
         del operands
         mantissa, exponent = self._last.run(result, np.array(total or 0))
         return mantissa, exponent
+
+    def partial(self, operands: Sequence[Any], start: int, stop: int) -> Partial:
+        values = np.zeros(self._stack(start, stop), compute_dtype(self.assembly.spec.dtype))
+        total: int | None = None
+        for number in range(start, stop):
+            x, k = self.each.run(*operands, *self._indices(number))
+            part = values[self._row(start, number), ...]
+            total = self._accumulate(values, part, x, int(k), total)
+        return Partial(start, stop, values, total)
+
+    def total(self, order: str) -> Total:
+        return _ScaledTotal(self, order)
 
     def _accumulate(self, result: Any, part: Any, x: Any, k: int, total: int | None) -> int | None:
         """part * 2**-total += x * 2**-k; returns the new total, the smaller of the two or little above."""
@@ -294,3 +382,29 @@ class ScaledSlices(SlicedExecutable):
 def _power_of_two(exponent: int) -> float:
     """2**exponent, but never 0: what is not a number must stay so."""
     return ldexp(1.0, max(exponent, -1074))
+
+
+class _ScaledTotal:
+    """The same where exponents are kept apart: all parts have one."""
+
+    def __init__(self, scaled: ScaledSlices, order: str) -> None:
+        spec = scaled.assembly.spec
+        self._scaled = scaled
+        self._result = np.zeros(spec.shape, compute_dtype(spec.dtype), order)  # type: ignore[call-overload]
+        self._k: int | None = None
+
+    def add(self, partial: Partial) -> None:
+        for place, values in self._scaled._rows(partial):
+            part = self._result[place]
+            if partial.exponent is not None:
+                k = int(partial.exponent)
+                self._k = self._scaled._accumulate(self._result, part, values, k, self._k)
+
+    def latest(self, stop: int) -> Partial:
+        scaled = self._scaled
+        first = (stop - 1) // scaled.each_part * scaled.each_part
+        part = self._result[scaled._place(scaled._indices(first))]
+        return Partial(first, stop, part[None], self._k)
+
+    def result(self) -> Any:
+        return self._scaled._last.run(self._result, np.array(self._k or 0))

@@ -6,7 +6,7 @@ No axis broadcasts here, so that other libraries mean the same by the sizes.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from einloom import Network
 
@@ -99,6 +99,35 @@ def random_networks(
     r = random.Random(seed)
     for _ in range(n):
         yield random_network(r, tensors, sizes)
+
+
+def regular(degree: int, n: int, seed: int, size: int = 2) -> Network:
+    """A random graph whose tensors have `degree` labels each, loops and double edges among them."""
+    ends = [tensor for tensor in range(n) for _ in range(degree)]
+    random.Random(seed).shuffle(ends)
+    return graph(n, list(zip(ends[::2], ends[1::2], strict=True)), size)
+
+
+def graph(n: int, edges: Iterable[tuple[int, int]], size: int = 2) -> Network:
+    """A tensor for each vertex and a label for each edge."""
+    inputs: list[list[int]] = [[] for _ in range(n)]
+    for label, ends in enumerate(edges):
+        for vertex in ends:
+            inputs[vertex].append(label)
+    return Network(inputs, (), {label: size for term in inputs for label in term})
+
+
+def relabelled(r: random.Random, network: Network) -> Network:
+    """The same network, its tensors, axes and labels in another order and under other names."""
+    terms = [r.sample(term, len(term)) for term in network.terms]
+    r.shuffle(terms)
+    names = r.sample(range(10 * len(network.extents)), len(network.extents))
+    output = r.sample(network.output_axes, len(network.output_axes))
+    return Network(
+        [[names[label] for label in term] for term in terms],
+        [names[label] for label in output],
+        dict(zip(names, network.extents, strict=True)),
+    )
 
 
 def random_ssa_path(r: random.Random, n: int, arities: tuple[int, ...] = (2,)) -> Path:

@@ -225,6 +225,16 @@ def test_plan_program_and_save(good: Callable[..., str]) -> None:
         program_from_json(facts["program"])  # it is the listing, for people
 
 
+def test_plan_seen(good: Callable[..., str]) -> None:
+    arguments = ("ij,jk,kl->il", "--shapes", "2,30", "30,4", "4,5")
+    plan = einloom.plan("ij,jk,kl->il", (2, 30), (30, 4), (4, 5))
+    out = good("plan", *arguments, "--tree", "--explain", "--html", "plan.html")
+    assert out == f"{plan}\n\n{plan.draw()}\n\n{plan.explain()}\n"
+    assert Path("plan.html").read_text(encoding="utf-8") == plan.to_html()
+    facts = json.loads(good("plan", *arguments, "--tree", "--explain", "--json"))
+    assert (facts["tree"], facts["explanation"]) == (plan.draw(), plan.explain())
+
+
 def test_plan_of_what_no_memory_holds(good: Callable[..., str]) -> None:
     vast = f"{10**12},{10**12}"
     facts = json.loads(good("plan", "ij,jk->ik", "--shapes", vast, vast, "--json"))
@@ -438,6 +448,7 @@ def test_a_file_that_no_memory_holds(run: Run) -> None:
         (("plan", "i", "--shapes", "3", "--objective", "speed"), 2, "time, flops, size"),
         (("plan", "i,i", "--shapes", "3", "3", "--dtype", "U5"), 2, "U5"),
         (("plan", "i", "--shapes", "3", "--save", "nowhere/p.json"), 2, "nowhere/p.json"),
+        (("plan", "i", "--shapes", "3", "--html", "nowhere/p.html"), 2, "nowhere/p.html"),
         (("plan", "ij,jk", "--shapes", "99,99", "99,99", "--memory-limit", "1kB"), 3, "smallest"),
         (("run", "missing.json"), 2, "missing.json: cannot be read"),
         (("run", "folder"), 2, "folder: cannot be read"),
@@ -607,12 +618,12 @@ def interrupt(*_: Any) -> None:
 
 
 def test_ctrl_c_while_planning(monkeypatch: pytest.MonkeyPatch) -> None:
-    greedy = sys.modules["einloom.contract.planners.greedy"]
+    parts = sys.modules["einloom.contract.planners.parts"]
     einloom.clear_caches()
     operands = [np.eye(2)] * 9
     text = "ab,bc,cd,de,ef,fg,gh,hi,ij->aj"
     with monkeypatch.context() as patch:
-        patch.setattr(greedy._Search, "path", interrupt)
+        patch.setattr(parts, "simplify", interrupt)
         with pytest.raises(KeyboardInterrupt):
             einloom.einsum(text, *operands)
     assert einloom.cache_info()["expressions"].currsize == 0

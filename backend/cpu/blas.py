@@ -4,6 +4,7 @@ NumPy and SciPy each bring an OpenBLAS with its own pool; called from several of
 each would start as many more. One guard counts who is inside: the first to enter notes the number of
 threads of every BLAS library in the process and sets it to 1, the last to leave restores it, also when
 an error passes through. The setting belongs to the process, so other Python threads share it meanwhile.
+Who wants at most some threads, and not one, is inside too; the fewest that anybody wants hold.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -23,21 +26,14 @@ class OneThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
+        self._limits: list[int] = []  # of those inside that want more than one thread
         self._libraries: list[Any] = []
         self._seen: tuple[bool, ...] = ()
         self._before: list[tuple[Any, int]] = []
+        self._least = 0  # threads that are set; 0 while nobody is inside
 
     def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._before = [(library, library.num_threads) for library in self._found()]
-                try:
-                    for library, _ in self._before:
-                        _set_threads(library, 1)
-                except BaseException:
-                    self._restore()
-                    raise
-            self._inside += 1
+        self._enter(1)
 
     def __exit__(
         self,
@@ -45,15 +41,55 @@ class OneThread:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._leave(1)
+
+    @contextmanager
+    def at_most(self, threads: int) -> Iterator[None]:
+        """A block in which BLAS has so many threads, or fewer where it had fewer."""
+        self._enter(threads)
+        try:
+            yield
+        finally:
+            self._leave(threads)
+
+    def _enter(self, threads: int) -> None:
         with self._lock:
-            self._inside -= 1
             if self._inside == 0:
-                self._restore()
+                self._before = [(library, library.num_threads) for library in self._found()]
+            self._inside += 1
+            if threads > 1:
+                self._limits.append(threads)
+            try:
+                self._set()
+            except BaseException:
+                self._forget(threads)
+                raise
+
+    def _leave(self, threads: int) -> None:
+        with self._lock:
+            self._forget(threads)
+
+    def _forget(self, threads: int) -> None:
+        self._inside -= 1
+        if threads > 1:
+            self._limits.remove(threads)
+        if self._inside:
+            self._set()
+        else:
+            self._restore()
+
+    def _set(self) -> None:
+        """The fewest threads that anybody inside wants."""
+        least = min(self._limits) if len(self._limits) == self._inside else 1
+        if least != self._least:
+            for library, before in self._before:
+                _set_threads(library, min(before, least))
+            self._least = least
 
     def _restore(self) -> None:
         for library, threads in self._before:
             _set_threads(library, threads)
-        self._before = []
+        self._before, self._least = [], 0
 
     def _found(self) -> list[Any]:
         """BLAS libraries of this process; looked for again when one more may have been loaded."""
@@ -69,7 +105,7 @@ class OneThread:
         """The child has one thread, which was not inside: whoever was is gone."""
         self._lock = threading.Lock()
         if self._inside:
-            self._inside = 0
+            self._inside, self._limits = 0, []
             self._restore()
 
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from ..._base.caches import Cache
@@ -25,8 +26,8 @@ _LOCK = threading.Lock()
 class Kernel:
     """A function compiled by numba at its first call; it releases the GIL."""
 
-    def __init__(self, function: Callable[..., Any], source: str = "") -> None:
-        self.function, self.source = function, source
+    def __init__(self, function: Callable[..., Any], source: str = "", twin: bool = False) -> None:
+        self.function, self.source, self.twin = function, source, twin
         self._dispatcher: Callable[..., Any] | None = None
         self.__doc__, self.__name__ = function.__doc__, function.__name__
 
@@ -36,8 +37,9 @@ class Kernel:
     def _compiled(self) -> Callable[..., Any]:
         with _LOCK:
             if self._dispatcher is None:
-                self._dispatcher = _dispatcher(self.function)
-        _look_before_sleep()
+                self._dispatcher = (_twin if self.twin else _dispatcher)(self.function)
+        if not self.twin:
+            _look_before_sleep()
         return self._dispatcher
 
     @property
@@ -49,6 +51,15 @@ class Kernel:
 def kernel(function: Callable[..., Any]) -> Kernel:
     """Mark `function` as a kernel (decorator)."""
     return Kernel(function)
+
+
+def twin(function: Callable[..., Any]) -> Kernel:
+    """The compiled twin of a function that also runs as it stands.
+
+    Functions of its package that it calls are compiled with it; one with an attribute `compiled` is
+    replaced by that function, or by the intrinsic of that name. Floats are rounded as Python rounds them.
+    """
+    return Kernel(function, twin=True)
 
 
 _GENERATED: Cache[Kernel] = Cache("generated kernels", 512)
@@ -111,6 +122,33 @@ def _dispatcher(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @cache
+def _twin(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled functions are shared by all that call them: nothing is compiled twice."""
+    import numba
+
+    from .kernels.vectors import intrinsics
+
+    instead = getattr(function, "compiled", function)
+    if isinstance(instead, str):
+        return _once(intrinsics)[instead]
+    package = instead.__module__.rpartition(".")[0]
+    names = dict(instead.__globals__)
+    for name in instead.__code__.co_names:
+        value = names.get(name)
+        if isinstance(value, FunctionType) and value.__module__.startswith(package):
+            names[name] = _twin(value)
+    copy = FunctionType(instead.__code__, names, instead.__name__, instead.__defaults__)
+    copy.__module__, copy.__qualname__ = instead.__module__, instead.__qualname__
+    dispatcher = numba.njit(nogil=True, error_model="numpy")(copy)
+    try:
+        _private_folder("kernels")
+        dispatcher._cache = _disk_cache()(dispatcher.py_func)
+    except (OSError, RuntimeError) as error:
+        log.warning("compiled kernels are not kept on disk: %s", error)
+    return dispatcher
+
+
+@cache
 def _look_before_sleep() -> None:
     """Give the pool its kernel for waiting, now that something is compiled anyway."""
     if not hasattr(os, "sched_yield"):
@@ -154,16 +192,23 @@ def _disk_cache() -> type[Any]:
     class Locator(caching._CacheLocator):  # type: ignore[misc]
         def __init__(self, function: Callable[..., None]) -> None:
             self._py_file = function.__code__.co_filename
+            self._module = function.__module__
             self._name = f"{function.__module__}.{function.__qualname__}"
 
         def get_cache_path(self) -> str:
             return os.fspath(cache_dir() / "kernels")
 
         def get_source_stamp(self) -> str:
-            return source_stamp()
+            return source_stamp(self._folder())
 
         def get_disambiguator(self) -> str:  # the name of a generated kernel is that of its text
-            return source_stamp()[:12]
+            return source_stamp(self._folder())[:12]
+
+        def _folder(self) -> Path | None:
+            """Whose files count beside ours: those beside the function, unless they are ours."""
+            if self._module.startswith(__name__.rpartition(".")[0]):
+                return None
+            return Path(self._py_file).parent
 
         @classmethod
         def from_function(cls, function: Callable[..., None], file: str) -> Any:
@@ -180,10 +225,10 @@ def _disk_cache() -> type[Any]:
     return DiskCache
 
 
-def source_stamp() -> str:
+def source_stamp(beside: Path | None = None) -> str:
     """What compiled kernels depend on: their sources and this file's, einloom, numba, llvmlite.
 
-    The CPU is in numba's own key.
+    And those of another folder. The CPU is in numba's own key.
     """
     import hashlib
 
@@ -192,7 +237,13 @@ def source_stamp() -> str:
 
     digest = hashlib.sha256(f"{_version()} {numba.__version__} {llvmlite.__version__}".encode())
     here = Path(__file__)
-    for file in sorted([*here.parent.glob(here.name), *(here.parent / "kernels").glob("*.py")]):
+    for file in sorted(
+        [
+            *here.parent.glob(here.name),
+            *(here.parent / "kernels").glob("*.py"),
+            *(beside.glob("*.py") if beside else ()),
+        ]
+    ):
         digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()
 

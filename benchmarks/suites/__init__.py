@@ -14,6 +14,7 @@ from .imports import imports
 from .layouts import layouts
 from .overhead import overhead
 from .permutations import permutations
+from .plan import plan
 from .program import program
 from .reductions import reductions
 from .tccg import tccg, tccg_full
@@ -32,6 +33,7 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "threads": threads,
     "program": program,
     "layouts": layouts,
+    "plan": plan,
     "import": imports,
 }
 

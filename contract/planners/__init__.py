@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..._base.errors import OptionError
-from .elimination import elimination
+from .families import elimination, greedy, optimal, random_greedy
 from .foreign import from_optimizer, from_path, one_step, opt_einsum_planner
-from .greedy import greedy, random_greedy
-from .optimal import optimal
 from .portfolio import auto
 from .problem import Candidate, Objective, Planner, Problem
+from .sliced import sliced
 
 PLANNERS: dict[str, Planner] = {
     "auto": auto,
@@ -71,7 +70,7 @@ def _from_sequence(choice: Any, call: str, argument: str) -> Planner:
     return from_path(choice)
 
 
-for _function in (auto, greedy, random_greedy, elimination, optimal, one_step):
+for _function in (auto, greedy, random_greedy, elimination, optimal, one_step, sliced):
     planner(_function)
 
 __all__ = [
@@ -85,4 +84,5 @@ __all__ = [
     "from_path",
     "planner",
     "random_greedy",
+    "sliced",
 ]

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..cost import total_cost
+from ...backend.cost_model import CostModel
 from ..network import Network
 from ..tree import ContractionTree
 
-Objective = Literal["time", "flops", "size"]
-"""time and flops: fewest scalar multiplications; size: smallest largest intermediate, then fewest."""
+MODEL = CostModel()
+Objective = Literal["time", "flops", "size", "write"]
+"""What is made small: multiplications and elements moved, at what they cost; multiplications alone; the
+largest result; the elements of all results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,9 @@ class Problem:
         objective: what to make small.
         memory_limit: bytes the plan should stay below, or None; a hint, checked by the caller.
         itemsize: bytes of one element.
-        budget: trials of a sampling planner; None scales them to the predicted cost.
+        budget: runs of a searching planner; None scales them to the predicted cost.
         seed: the same seed gives the same tree.
+        seconds: search so long, by the clock, instead; then the tree depends on the machine.
     """
 
     objective: Objective = "time"
@@ -31,22 +34,39 @@ class Problem:
     itemsize: int = 8
     budget: int | None = None
     seed: int = 0
+    seconds: float | None = None
 
-    def key(self, network: Network, tree: ContractionTree) -> tuple[int, int]:
-        """What of two trees is to be smaller, by the objective; ties go to the other figure."""
-        cost = total_cost(network, tree)
+    def terms(self) -> tuple[float, float, float]:
+        """What a search adds up: for each multiplication, element read or written, and element written.
+
+        None of them stands for the size of the largest result. "time" counts in multiplications, at the
+        rates of the shipped model, so that a plan does not depend on the machine.
+        """
         if self.objective == "size":
-            return cost.largest_intermediate, cost.cost
-        return cost.cost, cost.largest_intermediate
+            return 0.0, 0.0, 0.0
+        if self.objective == "flops":
+            return 1.0, 0.0, 0.0
+        if self.objective == "write":
+            return 0.0, 0.0, 1.0
+        return 1.0, self.itemsize * MODEL.products / 2 / MODEL.stream, 0.0
+
+    def seconds_of(self, log_cost: float) -> float:
+        """About how long work of that many multiplications (to base 2) takes."""
+        return 2.0 ** min(log_cost, 100.0) * 2 / MODEL.products
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A tree and, where the planner can say so, that none is better."""
+    """A tree and, where the planner can say so, that none is better; the labels to slice.
+
+    complete: whether the search ended by itself, and was not interrupted.
+    """
 
     tree: ContractionTree
     planner: str
     proof: str | None = None
+    sliced: tuple[int, ...] = ()
+    complete: bool = True
 
 
 Planner: TypeAlias = Callable[[Network, Problem], Candidate]

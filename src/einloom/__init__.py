@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
         ShapeError,
         SubscriptError,
         Unsupported,
+        WorkerLostError,
     )
     from ._base.options import get_options, options, set_num_threads, set_options
     from .backend.cpu.tune import tune
@@ -58,6 +59,7 @@ _HOME = {
         "ShapeError",
         "SubscriptError",
         "Unsupported",
+        "WorkerLostError",
     ),
     "_base.options": ("get_options", "options", "set_num_threads", "set_options"),
     "backend.cpu.tune": ("tune",),
@@ -92,6 +94,7 @@ __all__ = [
     "ShapeError",
     "SubscriptError",
     "Unsupported",
+    "WorkerLostError",
     "cache_info",
     "clear_caches",
     "compile",

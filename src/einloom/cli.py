@@ -103,6 +103,7 @@ def show_plan(options: argparse.Namespace) -> int:
     if not options.shapes:
         raise OptionError("plan: give a shape for each operand, as in --shapes 2,3 3,4")
     _check_output(options.save)
+    _check_output(options.html)
     found = plan(
         options.equation,
         *(_shape(text) for text in options.shapes),
@@ -114,6 +115,8 @@ def show_plan(options: argparse.Namespace) -> int:
     )
     if options.save:
         Path(options.save).write_text(found.to_json(), encoding="utf-8")
+    if options.html:
+        Path(options.html).write_text(found.to_html(), encoding="utf-8")
     facts = {
         "path": found.path,
         "cost": found.cost,
@@ -125,6 +128,12 @@ def show_plan(options: argparse.Namespace) -> int:
         "proof": found.proof,
     }
     text = str(found)
+    if options.tree:
+        facts["tree"] = found.draw()
+        text += f"\n\n{facts['tree']}"
+    if options.explain:
+        facts["explanation"] = found.explain()
+        text += f"\n\n{facts['explanation']}"
     if options.program:
         counts = [(name, len(program.instructions)) for name, program in stages(found.lowered)]
         passes = ", ".join(f"{name} {n}" for name, n in counts)
@@ -286,6 +295,7 @@ _PACKAGES = {  # distribution -> what to do when it is missing ("": it is requir
     "opt_einsum": "",
     "threadpoolctl": "",
     "ml_dtypes": 'bfloat16 operands; pip install "einloom[lowprec]"',
+    "matplotlib": 'figures of plans; pip install "einloom[plot]"',
     "torch": "torch tensors as operands; install it by torch's own instructions",
 }
 
@@ -356,11 +366,16 @@ def _parser() -> argparse.ArgumentParser:
         default="auto",
         help="auto, greedy, random-greedy, elimination, optimal, dp, none",
     )
-    two.add_argument("--objective", default="time", help="time, flops or size")
+    two.add_argument("--objective", default="time", help="time, flops, size, write or peak")
     two.add_argument("--seed", type=_seed, default=0)
     two.add_argument(
         "--program", action="store_true", help="print the program and what the passes did"
     )
+    two.add_argument("--tree", action="store_true", help="draw the contraction tree")
+    two.add_argument(
+        "--explain", action="store_true", help="print what dominates, and what slicing would change"
+    )
+    two.add_argument("--html", metavar="FILE", help="write a page with the tree and charts")
     two.add_argument("--save", metavar="FILE", help="write the plan as JSON")
     planning(two)
 

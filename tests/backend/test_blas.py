@@ -57,6 +57,36 @@ def test_errors() -> None:
     assert counts() == {SETTING}
 
 
+def test_at_most() -> None:
+    """The fewest threads that anybody inside wants, and never more than there were."""
+    with threadpool_limits(4, "blas"):
+        with ONE_BLAS_THREAD.at_most(3):
+            assert counts() == {3}
+            with ONE_BLAS_THREAD.at_most(2):
+                assert counts() == {2}
+                with ONE_BLAS_THREAD:
+                    assert counts() == {1}
+                assert counts() == {2}
+            with ONE_BLAS_THREAD.at_most(8):
+                assert counts() == {3}
+            assert counts() == {3}
+        with ONE_BLAS_THREAD.at_most(8):
+            assert counts() == {4}
+        with pytest.raises(ZeroDivisionError), ONE_BLAS_THREAD.at_most(3):
+            raise ZeroDivisionError
+        assert counts() == {4}
+
+
+def test_at_most_when_the_first_in_is_not_the_last_out() -> None:
+    one = ONE_BLAS_THREAD.at_most(1)
+    with ONE_BLAS_THREAD.at_most(SETTING):
+        one.__enter__()
+        assert counts() == {1}
+    assert counts() == {1}
+    one.__exit__(None, None, None)
+    assert counts() == {SETTING}
+
+
 def test_what_was_set_meanwhile_is_restored() -> None:
     """The setting before the first entry, whatever it is by then."""
     for threads in (1, 2):

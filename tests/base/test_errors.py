@@ -21,6 +21,7 @@ BUILTIN: dict[str, tuple[type[Exception], ...]] = {
     "CallError": (TypeError,),
     "ConversionError": (TypeError,),
     "MemoryLimitError": (MemoryError,),
+    "WorkerLostError": (RuntimeError,),
     "FileFormatError": (ValueError,),
     "ProgramError": (ValueError,),
     "ExtensionError": (LookupError,),

@@ -70,8 +70,8 @@ def assert_right(plan: Plan) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_planner_on_every_family(family: str, name: str, objective: Any) -> None:
     network = FAMILIES[family]
-    if name == "optimal" and len(network.terms) > 12:
-        with pytest.raises(OptionError, match=r'searches up to 12 tensors.*"auto"'):
+    if name == "optimal" and len(network.terms) > 16:
+        with pytest.raises(OptionError, match=r'trees of up to 16 connected tensors.*"auto"'):
             einloom.plan(network, planner=name)
         return
     plan = einloom.plan(network, planner=name, objective=objective, budget=3)
@@ -104,15 +104,18 @@ def test_optimal_is_the_best_of_all_trees(tensors: int) -> None:
 
 def test_auto_is_exact_for_few_tensors() -> None:
     for network in random_networks(3, 30):
-        if len(network.terms) <= 6:
-            auto, optimal = einloom.plan(network), einloom.plan(network, planner="optimal")
+        if len(network.terms) <= 8:
+            auto, optimal = (
+                einloom.plan(network, planner=name, objective="flops")
+                for name in ("auto", "optimal")
+            )
             assert auto.cost == optimal.cost
             assert auto.proof == "optimal"
 
 
 def test_optimal_is_never_beaten() -> None:
     for network in random_networks(11, 12, tensors=7):
-        best = einloom.plan(network, planner="optimal").cost
+        best = einloom.plan(network, planner="optimal", objective="flops").cost
         for name in PLANNERS:
             assert einloom.plan(network, planner=name, budget=8).cost >= best
         path, _ = opt_einsum.contract_path(
@@ -406,7 +409,7 @@ def test_choices_without_meaning(choice: Any, says: str) -> None:
     ("keyword", "values"),
     [
         ("objective", ["speed", None, 1]),
-        ("budget", [0, -1, 2.0, True, "8"]),
+        ("budget", [0, -1, True, "8", 0.0, -2.0, float("nan"), float("inf")]),
         ("seed", [None, 1.0, "x"]),
         ("order", ["W", 3]),
     ],
@@ -424,3 +427,42 @@ def test_random_paths_all_give_the_right_result() -> None:
             n = len(network.terms)
             path = ContractionTree(n, random_ssa_path(r, n, (1, 2, 3))).path
             assert_right(einloom.plan(network, planner=path))
+
+
+def test_an_interrupted_search_answers_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+
+    portfolio = importlib.import_module("einloom.contract.planners.portfolio")
+    network = grid(5, 6, 3)
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(portfolio._Portfolio, "_anneal", interrupt)
+        first = einloom.plan(network, budget=60)
+    assert first.planner.startswith("interrupted")
+    assert first.tree == ContractionTree(30, first.ssa_path)
+    second = einloom.plan(network, budget=60)
+    assert not second.planner.startswith("interrupted")
+    assert second.cost <= first.cost
+
+
+@pytest.mark.parametrize("arguments", [{}, {"constants": [0, 1, 9]}, {"memory_limit": "20KiB"}])
+def test_the_searches_of_a_call_share_its_seconds(
+    arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    @planner
+    def telling(network: Network, problem: Problem) -> Candidate:
+        assert problem.seconds is not None
+        given.append(problem.seconds)
+        return PLANNERS["greedy"](network, problem)
+
+    monkeypatch.setitem(PLANNERS, "auto", telling)
+    with einloom.options(plan_cache="off"):
+        einloom.plan(grid(4, 4, 3), budget=0.5, **arguments)
+        einloom.plan("(ab,bc,cd),(de,ef),fg->ag", *[(2, 2)] * 6, budget=0.5)
+    assert 0 < sum(given[:-3]) <= 0.5 + 1e-9
+    assert sum(given[-3:]) == pytest.approx(0.5)

@@ -18,11 +18,18 @@ from tests.networks import chain, grid
 import einloom
 from einloom import Network, Plan
 from einloom.contract.notation import parse, resolve
+from einloom.contract.planners.core.run import load
 from einloom.contract.tree import ContractionTree
 from einloom.program.serial import program_from_json, program_to_json
 
 LONG = 100_000
 DEPTH = 150  # more frames than any test needs, fewer than any long input has levels
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _loaded() -> None:
+    """numba is loaded, and compiles, at any depth it likes."""
+    load()
 
 
 @contextmanager

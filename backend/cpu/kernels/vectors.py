@@ -21,7 +21,7 @@ def side(itemsize: int) -> int:
 
 def intrinsics() -> dict[str, Any]:
     """The names: plus, times, largest, smallest; transpose_block, stream_block, copy_line, stream_line;
-    widened_float16, widened_bfloat16; fresh, relax; those of panels.py, across.py and turns.py.
+    widened_float16, widened_bfloat16; fresh, relax, count_ones; those of panels.py, across.py and turns.py.
 
     plus and times of two floats may be reordered, so that a loop over them becomes vectors (the
     fastmath flag is on the one instruction, not on what the loop computes besides); largest and smallest
@@ -58,6 +58,7 @@ def intrinsics() -> dict[str, Any]:
         "scatter_pairs": turns.scatter_pairs(LINE),
         "scatter_part": turns.scatter_part(LINE),
         "scatter_line": turns.scatter_line(LINE),
+        "count_ones": _count_ones(),
         "peek": across.peek(),
         "poke": across.poke(),
     }
@@ -92,6 +93,20 @@ def _named(name: str) -> Emit:
         return builder.call(builder.module.declare_intrinsic(name, (x.type,), kind), (x, y))
 
     return emit
+
+
+def _count_ones() -> Any:
+    """count_ones(word): how many bits of an integer are 1."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def count_ones(typing: Any, word: Any) -> Any:
+        if not isinstance(word, types.Integer):
+            return None
+        return word(word), lambda context, builder, signature, args: builder.ctpop(args[0])
+
+    return count_ones
 
 
 # ---- half precisions --------------------------------------------------------------------------

@@ -61,6 +61,10 @@ class Unsupported(EinloomError, NotImplementedError):
     """A backend cannot do this; the message names op, dtype, device and the remedy."""
 
 
+class WorkerLostError(EinloomError, RuntimeError):
+    """Workers of an executor ended before their task did, more often than it was to be tried."""
+
+
 @contextmanager
 def spoken_for(call: str, inner: str = "einsum") -> Iterator[None]:
     """Name the call that the user made, where another function of ours does its work."""

@@ -27,6 +27,8 @@ ENGINES = (
 """Ways to run a contraction that may be asked for; see `dot_engine` of the CPU backend, and `product_groups`
 of programs for the last one."""
 
+PLAN_CACHES = ("memory", "disk", "off")
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -37,7 +39,10 @@ class Options:
             affinity and its container's quota.
         memory_limit: default of `memory_limit=`, in bytes, "4GiB" or a fraction below 1; None: none.
         budget: default planning budget in units of work (greedy trials); None: scaled to the problem.
-        cache_dir: folder of compiled kernels; None means the user's own cache folder.
+        cache_dir: folder of compiled kernels and of plans; None means the user's own cache folder.
+        plan_cache: where trees that were found are kept for networks that are the same but for names and
+            order: "memory"; "disk", in `cache_dir` as well, for other processes; "off". It never
+            changes a plan.
         progress: "auto" (long runs on a terminal), True or False.
         small: multiplications below which kernels are not used; 0 forces them, inf forbids them.
         engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product",
@@ -49,6 +54,7 @@ class Options:
     memory_limit: int | float | str | None = None
     budget: int | None = None
     cache_dir: str | None = None
+    plan_cache: str = "memory"
     progress: bool | str = "auto"
     small: float = SMALL
     engine: str | None = None
@@ -63,6 +69,10 @@ class Options:
         if self.engine is not None and self.engine not in ENGINES:
             raise OptionError(
                 f"options(engine={self.engine!r}): give one of {', '.join(ENGINES)}, or None"
+            )
+        if self.plan_cache not in PLAN_CACHES:
+            raise OptionError(
+                f"options(plan_cache={self.plan_cache!r}): give one of {', '.join(PLAN_CACHES)}"
             )
         if self.progress not in (True, False, "auto"):
             raise OptionError(f'options(progress={self.progress!r}): give True, False or "auto"')
@@ -228,6 +238,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "memory_limit": _read_limit,
     "budget": int,
     "cache_dir": str,
+    "plan_cache": str,
     "progress": lambda text: {"1": True, "0": False, "true": True, "false": False}.get(
         text.lower(), text
     ),

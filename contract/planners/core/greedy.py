@@ -1,0 +1,168 @@
+"""Greedy search over pairs that share a label; O((E + sum of ranks) log E).
+
+The score of a pair is size(result) / m - (size(a) + size(b)) * m with a cost modifier m, disturbed by
+Gumbel noise of a given temperature on a logarithmic scale: cotengra's form of opt_einsum's score
+(J. Gray, S. Kourtis, Quantum 5, 410 (2021)).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+from .arrays import UNIT, Integers, draw, integers
+from .lists import carries, compact, contract, holders_of, root_of
+
+CROWD = 12  # holders of a label that are candidates for a new tensor; of more, the first so many
+
+
+def greedy(
+    starts: Integers,
+    labels: Integers,
+    logs: Integers,
+    is_open: Integers,
+    modifier: float,
+    temperature: float,
+    state: Integers,
+    path: Integers,
+) -> None:
+    """Fill path with the pairs contracted, in SSA form: 2 * (n - 1) integers."""
+    n, extent, entries = len(starts) - 1, len(is_open), len(labels)
+    nodes = 2 * n - 1
+    begin, end, size = integers(nodes, 0), integers(nodes, 0), integers(nodes, 0)
+    alive, root = integers(nodes, 0), integers(nodes, 0)
+    pool, spare = integers(2 * entries + 2, 0), integers(2 * entries + 2, 0)
+    left, first, holders = integers(extent, 0), integers(extent + 1, 0), integers(entries, 0)
+    holders_of(starts, labels, is_open, left, first, holders)
+    length = integers(extent, 0)
+    for label in range(extent):
+        length[label] = first[label + 1] - first[label]
+    for node in range(nodes):
+        root[node] = node
+    for tensor in range(n):
+        begin[tensor], end[tensor], alive[tensor] = starts[tensor], starts[tensor + 1], 1
+        for entry in range(starts[tensor], starts[tensor + 1]):
+            pool[entry] = labels[entry]
+            size[tensor] += logs[labels[entry]]
+    at = entries
+    seen, met, shared, found = (
+        integers(nodes, -1),
+        integers(nodes, -1),
+        integers(nodes, 0),
+        integers(nodes, 0),
+    )
+    scan, steps = 0, 0
+    shift = math.log2(modifier)
+    heap = [(0.0, 0, 0)]  # of score, size of the result, and the pair: min * nodes + max
+    heap.pop()
+    node = 0  # whose pairs are proposed next: all tensors, then each result
+    while True:
+        fresh = steps >= 0 and node < n + steps
+        if fresh:
+            # what shares a label with the node, and how much smaller the result is for it
+            count = 0
+            crowded = 0
+            for entry in range(begin[node], end[node]):
+                label = pool[entry]
+                weight = logs[label] * (2 if left[label] == 2 else 1)
+                scan += 1
+                index, stop, near = first[label], first[label] + length[label], 0
+                many = length[label] > CROWD + 1
+                while index < stop and near <= CROWD:
+                    other = root_of(holders[index], root)
+                    if met[other] == scan:  # listed already: what both were has become one
+                        stop -= 1
+                        holders[index] = holders[stop]
+                        length[label] -= 1
+                        continue
+                    holders[index] = other
+                    met[other] = scan
+                    index += 1
+                    near += 1
+                    if other == node or (node < n and other > node):
+                        continue
+                    if seen[other] != node:
+                        seen[other] = node
+                        shared[other] = 0
+                        found[count] = other
+                        count += 1
+                    if not many:
+                        shared[other] += weight
+                if many:
+                    crowded += 1
+            if crowded > 0:  # of such a label not all who carry it were met
+                for entry in range(begin[node], end[node]):
+                    label = pool[entry]
+                    if length[label] > CROWD + 1:
+                        weight = logs[label] * (2 if left[label] == 2 else 1)
+                        for index in range(count):
+                            if carries(found[index], label, begin, end, pool):
+                                shared[found[index]] += weight
+            for index in range(count):
+                other = found[index]
+                result = size[node] + size[other] - shared[other]
+                together = result / UNIT - shift
+                apart = sum_of_powers(size[node] / UNIT, size[other] / UNIT) + shift
+                score = signed_difference(together, apart)
+                if temperature > 0.0:
+                    score += temperature * math.log(-math.log(draw(state)))
+                pair = min(node, other) * nodes + max(node, other)
+                heapq.heappush(heap, (score, result, pair))
+            node += 1
+            continue
+        a, b = -1, -1
+        while len(heap) > 0:
+            _, _, pair = heapq.heappop(heap)
+            a, b = pair // nodes, pair % nodes
+            if alive[a] == 1 and alive[b] == 1:
+                break
+            a = -1
+        if a < 0:
+            break
+        if at + end[a] - begin[a] + end[b] - begin[b] > len(pool):
+            at = compact(n + steps, alive, begin, end, pool, spare)
+            pool, spare = spare, pool
+        new = n + steps
+        contract(a, b, new, at, begin, end, pool, left, logs, size)
+        at = end[new]
+        alive[a], alive[b], alive[new] = 0, 0, 1
+        root[a], root[b] = new, new
+        path[2 * steps], path[2 * steps + 1] = a, b
+        steps += 1
+        if steps == n - 1:
+            break
+    # what is left shares nothing, or only labels with crowds: the smallest two first
+    heap.clear()
+    for tensor in range(n + steps):
+        if alive[tensor] == 1:
+            heapq.heappush(heap, (0.0, size[tensor], tensor))
+    while len(heap) > 1:
+        _, _, a = heapq.heappop(heap)
+        _, _, b = heapq.heappop(heap)
+        new = n + steps
+        if at + end[a] - begin[a] + end[b] - begin[b] > len(pool):
+            at = compact(new, alive, begin, end, pool, spare)
+            pool, spare = spare, pool
+        contract(a, b, new, at, begin, end, pool, left, logs, size)
+        at = end[new]
+        alive[a], alive[b], alive[new] = 0, 0, 1
+        path[2 * steps], path[2 * steps + 1] = min(a, b), max(a, b)
+        steps += 1
+        heapq.heappush(heap, (0.0, size[new], new))
+
+
+def sum_of_powers(x: float, y: float) -> float:
+    """log2(2**x + 2**y)."""
+    high = max(x, y)
+    return high + math.log2(1.0 + 2.0 ** (min(x, y) - high))
+
+
+def signed_difference(x: float, y: float) -> float:
+    """sign(s) * log2(1 + |s|) of s = 2**x - 2**y, for any size of both."""
+    high = max(x, y)
+    difference = 1.0 - 2.0 ** (min(x, y) - high)
+    if difference <= 0.0:
+        return 0.0
+    exponent = high + math.log2(difference)
+    value = exponent if exponent > 50.0 else math.log2(1.0 + 2.0**exponent)
+    return value if x > y else -value

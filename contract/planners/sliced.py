@@ -1,0 +1,219 @@
+"""Trees and the labels to slice together, so that no result has more elements than allowed.
+
+A run begins with a good tree and no limit to speak of; the limit falls until it is the one that is asked
+for. Each round anneals the tree of one slice, where a result that is too large costs more than all else
+together, then gives one sliced label back and slices again what has to be (core/slices.py). So the choice
+of labels follows the tree and the tree the labels. Slicing the best tree there is without a limit may take
+millions of times as much work.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..network import Network
+from .core.arrays import BITS, UNIT
+from .core.run import Core, Graph, core_of
+from .parts import Found, by_parts
+from .portfolio import (
+    EXACT,
+    MANY,
+    MOST_SWEEPS,
+    PROPOSAL,
+    begin_clock,
+    best_tree,
+    is_long,
+    noise_of,
+    run_all,
+    seed_of,
+    steps_of,
+    worth,
+)
+from .problem import Candidate, Problem
+
+ROUNDS = 100  # of annealing and slicing in a run
+FALLING = 0.25  # of the rounds, in which the limit falls
+SWEEPS = 10  # in each round of the first runs; each other batch has twice as many
+BATCH = 4  # runs
+HOT, COLD = 0.6, 0.15  # temperatures of the first round and of the last
+TOO_LARGE = 4.0  # to base 2: how many times the whole tree's cost a result that is too large costs
+LEAVES, SOLVES = 8, 2000
+FREE = 0.25  # of the work of a run goes into its first tree
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The logarithm of what all slices cost, the path, and the set of labels that are sliced."""
+
+    cost: float
+    path: Any
+    labels: Any
+
+
+def sliced(network: Network, problem: Problem) -> Candidate:
+    """The best tree and labels to slice for results of at most memory_limit / itemsize elements.
+
+    Of each connected part of more than EXACT tensors; what the parts make together may be larger.
+    """
+    most = max(1.0, (problem.memory_limit or math.inf) / problem.itemsize)
+    begin_clock(network, problem)
+    end = None if problem.seconds is None else time.perf_counter() + problem.seconds
+
+    def search(graph: Graph, share: float) -> Found:
+        seconds = None if end is None else share * (end - time.perf_counter())
+        if graph.n <= EXACT:
+            core = core_of(graph)
+            return Found(steps_of(core.exact(core.terms(problem.terms()))), "optimal")
+        if graph.n > MANY:  # every look at all labels and steps takes its time: left to the caller
+            best, complete = best_tree(graph, problem, seconds)
+            return Found(steps_of(best.path), best.kind, complete=complete)
+        return _Search(graph, problem, most, seconds).found()
+
+    return by_parts(network, search, "auto", EXACT)
+
+
+class _Search:
+    def __init__(self, graph: Graph, problem: Problem, most: float, seconds: float | None) -> None:
+        self.graph, self.problem, self.most = graph, problem, most
+        self.end = None if seconds is None else time.perf_counter() + seconds
+        free, complete = best_tree(graph, problem, None if seconds is None else FREE * seconds)
+        self.worth = worth(problem, free.cost) if seconds is None else seconds
+        self.long = is_long(graph.n, self.worth)
+        self.core: Core = core_of(graph, self.long)
+        self.free = self.core.integers(len(free.path))
+        for k, node in enumerate(free.path):
+            self.free[k] = node
+        self.stopped = not complete  # by the user
+        self.least = self.core.terms(problem.terms())
+        self.best: Cut | None = None
+        self.runs = 0
+
+    def found(self) -> Found:
+        """The best when the budget ends, or the user ends it."""
+        self.best = self._sliced(self.free)
+        try:
+            self._search()
+        except KeyboardInterrupt:
+            self.stopped = True
+        names = self.graph.names
+        labels = tuple(
+            int(name) for name, spot in zip(names, self.graph.place, strict=True)
+            if (int(self.best.labels[spot >> 6]) >> (spot & 63)) & 1
+        )  # fmt: skip
+        kind = f"annealing and slicing, best of {self.runs}" if self.runs else "sliced as it was"
+        note = "interrupted, " if self.stopped else ""
+        steps = steps_of(self.best.path)
+        return Found(steps, note + kind, sliced=labels, complete=not self.stopped)
+
+    def _search(self) -> None:
+        n, budget = self.graph.n, self.problem.budget
+        rate, spent, sweeps, pace = PROPOSAL[1 if self.long else 0], 0.0, SWEEPS, 0.0
+        for batch in range(30):
+            work = BATCH * ROUNDS * sweeps * n * rate * (1.0 + FREE)
+            runs = BATCH
+            if self.end is not None:
+                left = self.end - time.perf_counter()
+                if left < 3.0 * sweeps * pace:
+                    sweeps = int(0.9 * left / pace)
+            elif budget is not None:
+                sweeps, runs = min(sweeps, MOST_SWEEPS // ROUNDS), min(BATCH, budget - self.runs)
+            elif spent + work > self.worth:
+                runs = 1 if batch == 0 else 0  # one there must be
+            if runs < 1 or sweeps < 1 or self._is_over():
+                return
+            begin = time.perf_counter()
+            self._batch([partial(self._run, BATCH * batch + k, sweeps) for k in range(runs)])
+            pace = (time.perf_counter() - begin) / sweeps
+            spent, sweeps = spent + work, 2 * sweeps
+
+    def _is_over(self) -> bool:
+        if self.stopped:
+            return True
+        return self.end is not None and time.perf_counter() > self.end
+
+    def _stop(self) -> None:
+        self.stopped = True
+
+    def _batch(self, runs: list[Callable[[], Cut | None]]) -> None:
+        results: list[Cut | None] = [None] * len(runs)
+        try:
+            run_all(runs, results, self.core.compiled, self._is_over, self._stop)
+        finally:
+            for one in results:
+                self.runs += one is not None
+                if one is not None and (self.best is None or one.cost < self.best.cost):
+                    self.best = one
+
+    def _terms(self, most: float, whole: float) -> Any:
+        """Terms with a limit of 2**most elements; 2**whole: what a tree costs that keeps to it."""
+        terms = self.core.terms(self.problem.terms(), 2.0 ** min(most, 1000.0))
+        terms[3] = float(int((whole + TOO_LARGE) * UNIT))
+        return terms
+
+    def _sliced(self, path: Any) -> Cut:
+        """A path with labels sliced as it is."""
+        cut = self.core.integers(self.graph.words)
+        cost = self.core.tree(path).slice_to(self._terms(math.log2(self.most), 0.0), cut)
+        return Cut(cost, path, cut)
+
+    def _run(self, run: int, sweeps: int) -> Cut | None:
+        core, n, seed = self.core, self.graph.n, seed_of(self.problem, run)
+        r, state = random.Random(seed), core.state(seed)
+        path = self.free
+        drawn = [seed_of(self.problem, 4 * run + k) for k in range(4)]
+        if run % BATCH:  # of each batch one begins with the best tree without a limit
+            path = min(
+                (core.greedy(*noise_of(one), one) for one in drawn),
+                key=lambda one: core.cost_of(one, self.least),
+            )
+            steps = int(FREE * ROUNDS * sweeps)
+            path = core.tree(path).anneal(self.least, 1.0, 0.1, steps, state, self._is_over).path()
+        tree, cut = core.tree(path), core.integers(self.graph.words)
+        whole, most = core.cost_of(path, self.least), math.log2(self.most)
+        widest = max(most, tree.log_largest())
+        best: Cut | None = None
+        for k in range(ROUNDS):
+            temperature = HOT * (COLD / HOT) ** (k / ROUNDS)
+            now = max(most, widest - (widest - most) * k / (FALLING * ROUNDS))
+            terms = self._terms(now, whole)
+            inner = tree.sliced(cut)
+            tree = inner.anneal(terms, temperature, temperature, sweeps, state, self._is_over)
+            self._give_back(cut, r)
+            cost = tree.slice_to(terms, cut)
+            whole = cost - self._log_slices(cut)
+            if now == most and (best is None or cost < best.cost):
+                best = Cut(cost, tree.path(), cut.copy())
+            if self._is_over():
+                break
+        if best is None:
+            return None
+        inner = core.tree(best.path).sliced(best.labels)
+        inner.reconfigure(self._terms(most, best.cost), LEAVES, min(n, SOLVES))
+        path, cut = inner.path(), best.labels.copy()
+        cost = core.tree(path).slice_to(terms, cut)
+        return Cut(cost, path, cut) if cost < best.cost else best
+
+    def _give_back(self, cut: Any, r: random.Random) -> None:
+        """Take one label at random from the set of those that are sliced."""
+        held = [
+            (word, bit)
+            for word in range(self.graph.words)
+            for bit in range(BITS)
+            if (int(cut[word]) >> bit) & 1
+        ]
+        if held:
+            word, bit = r.choice(held)
+            cut[word] ^= 1 << bit
+
+    def _log_slices(self, cut: Any) -> float:
+        """Logarithm to base 2 of the number of slices."""
+        weight = self.graph.weight
+        return (
+            sum(int(cut[word]).bit_count() * int(weight[word]) for word in range(len(cut))) / UNIT
+        )

@@ -1,0 +1,1 @@
+"""A plan to look at: drawn in characters, as a figure, as a page, explained, and as values of others."""
