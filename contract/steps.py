@@ -70,7 +70,10 @@ def planned_steps(
     sizes += [size_of(labels.result, inner.extents) * item for labels in walked]
     if not sliced:
         sizes[-1] = size_of(network.open, network.extents) * dtype.itemsize
-    views = [len(x.operands) == 1 and x.union == x.result for x in walked]
+    views = [
+        len(x.operands) == 1 and all(inner.extents[label] == 1 for label in x.union - x.result)
+        for x in walked
+    ]
     alive = _alive_bytes(network, tree, dtypes, dtype, sizes, whens, views, constants, bool(sliced))
     steps: list[PlannedStep] = []
     for index, (operands, labels) in enumerate(zip(tree.ssa_path, walked, strict=True)):

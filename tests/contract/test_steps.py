@@ -52,6 +52,13 @@ def test_random_networks(seed: int, limit: str | None) -> None:
     assert max(step.alive_bytes for step in plan.steps) <= plan.peak_bytes
 
 
+def test_a_sum_over_labels_of_size_one_is_a_view() -> None:
+    """Previously failed: with kernels forced, a slice's one step, `aa->` of size 1, was given bytes of its own."""
+    with einloom.options(small=0):
+        plan = einloom.plan("bbaa->", (3, 3, 1, 1), memory_limit="2kB", planner="greedy")
+    assert max(step.alive_bytes for step in plan.steps) <= plan.peak_bytes
+
+
 def test_alive_by_hand() -> None:
     """(8x4 @ 4x8) @ 8x2 in float64: operands throughout, then what is made and not yet taken."""
     plan = einloom.plan("ij,jk,kl->il", (8, 4), (4, 8), (8, 2), planner=[(0, 1), (0, 1)])
