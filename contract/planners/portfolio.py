@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from ..._base.options import num_threads
 from ...backend.cpu.threads import parallel_for
 from ..network import Network
+from .acyclic import best_path, forest_of
 from .core.run import PLAIN, Graph, core_of, load
 from .parts import Found, by_parts
 from .problem import Candidate, Problem
@@ -161,6 +162,7 @@ class _Portfolio:
             path = self.core.greedy()
         self.refines = 2 * graph.n * graph.words <= LARGE
         self.best = [Result(cost, path, "greedy")]
+        self.proven = False
         self.runs = 1
         self.stopped = False  # by the user
         self.spent = self._rate(ENTRY) * len(graph.labels)
@@ -174,6 +176,8 @@ class _Portfolio:
         return self._answer()
 
     def _search(self) -> None:
+        if self._cuts_bonds():
+            return
         n, threads = self.graph.n, min(BATCH, num_threads()) if self.core.compiled else 1
         entries = len(self.graph.labels)
         greedy, cut = entries * self._rate(ENTRY), entries * self._rate(PIN)
@@ -210,6 +214,23 @@ class _Portfolio:
             self._batch([partial(self._anneal, batch, k, sweeps) for k in range(runs)])
             pace = (time.perf_counter() - begin) / (sweeps * n)
             batch, sweeps = batch + 1, 2 * sweeps
+
+    def _cuts_bonds(self) -> bool:
+        """Try dynamic programming where there is no cycle; whether nothing is left to be searched for."""
+        forest = forest_of(self.graph) if self.problem.objective != "size" else None
+        seconds = forest.seconds() if forest else 0.0
+        too_long = seconds > (FEW if self.end is None else self.end - time.perf_counter())
+        if forest is None or too_long:
+            return False
+        is_cheap = seconds < 2.0 * FLOOR * self.graph.n and self.problem.budget is None
+        if not is_cheap and not self._allowed(1, seconds):
+            return False
+        path = best_path(forest, self.terms)
+        if path is None:
+            return False
+        self._batch([lambda: self._result(self.core.flat(path), "dynamic programming")])
+        self.proven = forest.is_product() and self.problem.objective == "flops"
+        return forest.is_product()
 
     def _allowed(self, runs: int, work: float) -> int:
         """How many of these runs the budget allows, which take so many seconds by prediction."""
@@ -266,6 +287,9 @@ class _Portfolio:
         else:
             modifier, temperature = PLAIN_RUNS.get(run) or noise_of(seed)
             path, kind = self.core.greedy(modifier, temperature, seed), "greedy"
+        return self._result(path, kind)
+
+    def _result(self, path: Any, kind: str) -> Result:
         return Result(self.core.cost_of(path, self.terms), path, kind)
 
     def _anneal(self, batch: int, run: int, sweeps: int) -> Result:
@@ -291,14 +315,15 @@ class _Portfolio:
             solves = min(self.graph.n, self._rate(SOLVES))
             tree.reconfigure(self.terms, self._rate(LEAVES), solves)
             path = tree.path()
-        return Result(self.core.cost_of(path, self.terms), path, one.kind)
+        return self._result(path, one.kind)
 
     def _answer(self) -> Found:
         best, seconds = self.best[0], self.problem.seconds
         timed = f" in {seconds:g} s by the clock" if seconds is not None else ""
         count = f", best of {self.runs}{timed}" if self.runs > 1 else ""
         note = "interrupted, " if self.stopped else ""
-        return Found(steps_of(best.path), f"{note}{best.kind}{count}", complete=not self.stopped)
+        by = f"{note}{best.kind}{count}"
+        return Found(steps_of(best.path), by, self.proven, complete=not self.stopped)
 
 
 def noise_of(seed: int) -> tuple[float, float]:

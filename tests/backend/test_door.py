@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.names import said
 
 from einloom._base.errors import ConversionError
 from einloom.backend.door import as_ndarray, is_torch, to_torch
@@ -81,7 +82,7 @@ def test_subclasses_become_plain_without_a_copy(x: np.ndarray) -> None:
         (range(4), "int64", (4,)),
         (memoryview(b"abc"), "uint8", (3,)),
     ],
-    ids=repr,
+    ids=said,
 )
 def test_numbers_and_sequences(x: Any, dtype: str, shape: tuple[int, ...]) -> None:
     got = as_ndarray(x, "einsum", 0)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cases import CORPUS, Case
+from tests.names import said
 from tests.networks import chain, random_networks
 from tests.oracles import einsum_oracle
 
@@ -345,7 +346,7 @@ def test_out_that_overlaps() -> None:
         ([0, -1], (B,)), ({0: A, 1: B, 2: C}, ()), (range(3), ()), ((), (A, B, C)),
         (None, (A, B, C)), ({}, (A, B, C)), ({np.int64(1): B.tolist()}, (A, C)), (iter([2]), (A, B)),
     ],
-    ids=repr,
+    ids=said,
 )  # fmt: skip
 def test_constants(constants: Any, free: Any) -> None:
     expression = einloom.compile("ij,jk,kl->il", A, B, C, constants=constants)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.names import said
 from tests.networks import chain, grid, star
 
 import einloom
@@ -148,7 +149,7 @@ def test_a_fraction_of_the_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     "limit",
     [0, -1, 0.0, -0.5, 1.5, float("nan"), float("inf"), float("-inf"), True, "", "much", "-4GiB", "0",
      "nan", "inf", [1], (1,), {}, object()],
-    ids=repr,
+    ids=said,
 )  # fmt: skip
 def test_limits_without_meaning(limit: Any) -> None:
     for call in ("plan", "compile", "einsum", "einsum_path"):

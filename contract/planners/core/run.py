@@ -216,6 +216,10 @@ class Core:
     def integers(self, n: int) -> Any:
         return np.zeros(n, np.int64) if self.compiled else [0] * n
 
+    def flat(self, path: list[int]) -> Any:
+        """A path as the functions take it."""
+        return np.array(path, np.int64) if self.compiled else path
+
     def floats(self, values: Sequence[float]) -> Any:
         return np.array(values, np.float64) if self.compiled else list(values)
 
