@@ -45,6 +45,7 @@ from .plan_cache import met_once, name_of, remembering
 from .planners import Candidate, Objective, Planner, Problem, as_planner, random_greedy, sliced
 from .reuse import reusing, searches, weight_of
 from .slicing import fixed_bytes, slice_to
+from .start import from_start
 
 OBJECTIVES = ("time", "flops", "size", "write", "peak")
 # what is searched for, with so many seeds each, where another figure decides
@@ -70,6 +71,7 @@ def plan(
     embed_diagonal: bool = False,
     strip_exponent: bool = False,
     n_runs: int | None = None,
+    start: Any = None,
 ) -> Plan:
     """Find in which order to contract: out[o] = sum over the other labels of the product of operands.
 
@@ -101,6 +103,8 @@ def plan(
         n_runs: how often the plan will be called. What n calls take together is made small, steps among
             constants once; and so many calls are worth so much more planning. None: any number, so that what
             is done once does not count.
+        start: a tree to begin with, which is refined as long as the budget allows: a Plan, of this network
+            or one that differs a little; or a path of this network. What comes out is never worse.
 
     Returns:
         Plan: frozen; `print` shows a table, `path` is opt_einsum's.
@@ -131,6 +135,7 @@ def plan(
         embed_diagonal=embed_diagonal,
         strip_exponent=strip_exponent,
         n_runs=n_runs,
+        start=start,
     )
 
 
@@ -207,6 +212,7 @@ def _planned(
     embed_diagonal: bool = False,
     strip_exponent: bool = False,
     n_runs: int | None = None,
+    start: Any = None,
 ) -> Plan:
     """`plan`, for the front that the user called."""
     network, groups, dtypes, layouts = _network(source, given, dtype, embed_diagonal, call)
@@ -229,6 +235,7 @@ def _planned(
         layouts=layouts,
         strip_exponent=strip_exponent,
         n_runs=n_runs,
+        start=start,
         call=call,
         argument="planner",
     )
@@ -254,6 +261,7 @@ def search(
     layouts: tuple[Axes | None, ...] = (),
     strip_exponent: bool = False,
     n_runs: int | None = None,
+    start: Any = None,
     call: str = "einsum",
     argument: str = "optimize",
 ) -> Plan:
@@ -277,6 +285,13 @@ def search(
         )
     strip_exponent = exponent_flag(strip_exponent, dtype, call)
     planner = remembering(as_planner(choice, call, argument), choice)
+    if start is not None:
+        if groups or choice not in ("auto", None):
+            raise OptionError(
+                f"{call}(start=...): the tree is refined by the default planner, without parentheses; leave "
+                f"out {argument if not groups else 'the parentheses'}"
+            )
+        planner = from_start(start, network, call)
     if groups and isinstance(choice, (list, tuple)) and choice and not _is_named(choice):
         raise OptionError(
             f"{call}({argument}=...): both the parentheses and a path fix the order; give only one"
