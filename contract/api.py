@@ -36,21 +36,21 @@ from .arguments import (
     split_call,
 )
 from .expression import Expression
-from .groups import joined, plan_groups
+from .groups import plan_groups
 from .lower import is_view
 from .network import Network
 from .notation import Equation, Group, resolve
 from .plan import Plan
-from .plan_cache import met_once, remembering
+from .plan_cache import met_once, name_of, remembering
 from .planners import Candidate, Objective, Planner, Problem, as_planner, random_greedy, sliced
+from .reuse import reusing, searches, weight_of
 from .slicing import fixed_bytes, slice_to
+from .start import from_start
 
 OBJECTIVES = ("time", "flops", "size", "write", "peak")
 # what is searched for, with so many seeds each, where another figure decides
 TRIED: tuple[Objective, ...] = ("size", "write", "time")
 SEEDS = 2
-KEPT, MORE = 1 << 20, 4
-"""Elements, and times the largest intermediate, that products of constants may have to be kept."""
 # results of the largest size that are alive at once, as a first guess; what part of a limit is near it
 ALIVE, NEAR = 3.0, 0.6
 MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
@@ -70,6 +70,8 @@ def plan(
     conj: Iterable[int] = (),
     embed_diagonal: bool = False,
     strip_exponent: bool = False,
+    n_runs: int | None = None,
+    start: Any = None,
 ) -> Plan:
     """Find in which order to contract: out[o] = sum over the other labels of the product of operands.
 
@@ -98,6 +100,11 @@ def plan(
         conj: positions of operands to conjugate.
         embed_diagonal: allow repeated output labels.
         strip_exponent: as in `einsum`: what is compiled from the plan returns mantissa and exponent.
+        n_runs: how often the plan will be called. What n calls take together is made small, steps among
+            constants once; and so many calls are worth so much more planning. None: any number, so that what
+            is done once does not count.
+        start: a tree to begin with, which is refined as long as the budget allows: a Plan, of this network
+            or one that differs a little; or a path of this network. What comes out is never worse.
 
     Returns:
         Plan: frozen; `print` shows a table, `path` is opt_einsum's.
@@ -127,6 +134,8 @@ def plan(
         conj=conj,
         embed_diagonal=embed_diagonal,
         strip_exponent=strip_exponent,
+        n_runs=n_runs,
+        start=start,
     )
 
 
@@ -202,6 +211,8 @@ def _planned(
     conj: Iterable[int] = (),
     embed_diagonal: bool = False,
     strip_exponent: bool = False,
+    n_runs: int | None = None,
+    start: Any = None,
 ) -> Plan:
     """`plan`, for the front that the user called."""
     network, groups, dtypes, layouts = _network(source, given, dtype, embed_diagonal, call)
@@ -223,6 +234,8 @@ def _planned(
         constants=constant_positions(constants, n, call),
         layouts=layouts,
         strip_exponent=strip_exponent,
+        n_runs=n_runs,
+        start=start,
         call=call,
         argument="planner",
     )
@@ -247,6 +260,8 @@ def search(
     constants: frozenset[int] = frozenset(),
     layouts: tuple[Axes | None, ...] = (),
     strip_exponent: bool = False,
+    n_runs: int | None = None,
+    start: Any = None,
     call: str = "einsum",
     argument: str = "optimize",
 ) -> Plan:
@@ -259,6 +274,8 @@ def search(
         raise OptionError(
             f"{call}(budget={budget!r}): give runs, a positive integer, or seconds, a positive float"
         )
+    if n_runs is not None:
+        _check_runs(n_runs, objective, call)
     if type(seed) is not int:
         raise OptionError(f"{call}(seed={seed!r}): give an integer")
     if len(network.output_axes) > MOST_AXES:
@@ -268,6 +285,13 @@ def search(
         )
     strip_exponent = exponent_flag(strip_exponent, dtype, call)
     planner = remembering(as_planner(choice, call, argument), choice)
+    if start is not None:
+        if groups or choice not in ("auto", None):
+            raise OptionError(
+                f"{call}(start=...): the tree is refined by the default planner, without parentheses; leave "
+                f"out {argument if not groups else 'the parentheses'}"
+            )
+        planner = from_start(start, network, call)
     if groups and isinstance(choice, (list, tuple)) and choice and not _is_named(choice):
         raise OptionError(
             f"{call}({argument}=...): both the parentheses and a path fix the order; give only one"
@@ -281,14 +305,15 @@ def search(
         budget if isinstance(budget, int) else None if budget else get_options().budget,
         seed,
         budget if isinstance(budget, float) else None,
+        float(min(n_runs or 1, 1 << 100)),
     )
-    constant = joined(network, constants) if choice in ("auto", None) and not groups else ()
+    # a named planner searches anew where steps of constants run less often than others
+    reuses = not groups and name_of(choice) is not None and (n_runs or choice in ("auto", None))
     if problem.seconds is not None:
         # searches there will be: for each group, with and without constants apart, twice within a limit
-        searches = (
-            (1 + len(groups)) * (2 + len(constant) if constant else 1) * (3 if memory_limit else 1)
-        )
-        problem = replace(problem, seconds=problem.seconds / searches)
+        more = searches(network, constants, n_runs) if reuses else 0
+        parts = (1 + len(groups) + more) * (3 if memory_limit else 1)
+        problem = replace(problem, seconds=problem.seconds / parts)
 
     def planned(by: Planner, how: Problem) -> Plan:
         try:
@@ -302,7 +327,7 @@ def search(
             network, found.tree, dtypes, dtype, name, found.planner, seed,
             None if callable(decides) else found.proof,
             conj, order, constants, found.sliced, layouts if any(layouts) else (), strip_exponent,
-            memory_limit,
+            memory_limit, n_runs,
         )  # fmt: skip
 
     start = time.perf_counter()
@@ -315,11 +340,10 @@ def search(
         result = min((planned(planner, trial) for trial in trials), key=decides)
     else:
         result = planned(planner, problem)
-    if constant and not callable(decides):
-        apart = _plan_of(plan_groups(network, constant, planner, problem))
-        room = max(KEPT, MORE * result.largest_intermediate)
-        if apart.cost < result.cost and apart.largest_intermediate <= room:
-            result = apart
+    if reuses and not callable(decides):
+        result = reusing(result, planner, problem, _plan_of)
+    elif reuses and n_runs and callable(decides):
+        result = min(result, reusing(result, planner, problem, _plan_of), key=decides)
     log.debug(
         "%s: %d operands planned by %s in %s",
         call,
@@ -335,6 +359,18 @@ def search(
         (problem, is_auto, groups),
         lambda: _within(result, limit, planned, problem, is_auto, groups, call),
     )
+
+
+def _check_runs(n_runs: Any, objective: Any, call: str) -> None:
+    if type(n_runs) is not int or n_runs < 1:
+        raise OptionError(
+            f"{call}(n_runs={n_runs!r:.60}): give the number of calls, a positive integer, or None"
+        )
+    if objective in ("size", "peak"):
+        raise OptionError(
+            f"{call}(n_runs=..., objective={objective!r}): memory does not depend on the number of calls; "
+            f'give "time", "flops", "write" or a function of a plan, or leave n_runs out'
+        )
 
 
 def _share(seconds: float | None) -> float | None:
@@ -357,9 +393,9 @@ def _within(
     found = _jointly(first, limit, planned, problem) if jointly else []
     if all(plan.peak_bytes > limit for plan in found):
         found += _leaner(first, limit, planned, problem, is_auto)
-    meeting = [plan for plan in found if plan.peak_bytes <= limit]
+    meeting, flops = [plan for plan in found if plan.peak_bytes <= limit], Problem("flops")
     if meeting:
-        return min(meeting, key=lambda plan: plan.cost)
+        return min(meeting, key=lambda plan: weight_of(plan, flops))
     best = min(found, key=lambda plan: plan.peak_bytes)
     slices = f", in {format_count(best.n_slices)} slices" if best.sliced else ""
     raise MemoryLimitError(

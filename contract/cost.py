@@ -59,11 +59,13 @@ class Cost:
     cost: scalar multiplications, the product of the sizes of all labels in a step.
     flops: opt_einsum's count; cost times the operations for each element of that product.
     largest_intermediate: elements of the largest result of a step, in one slice.
+    before: scalar multiplications of steps of constants alone, which the others leave out.
     """
 
     cost: int
     flops: int
     largest_intermediate: int
+    before: int = 0
 
 
 def step_flops(cost: int, operands: int, sums: bool) -> int:
@@ -111,17 +113,18 @@ def total_cost(
     n_slices = math.prod(network.extents[label] for label in sliced)
     inner = network.slice(sliced) if sliced else network
     runs = {When.BEFORE: 0, When.ONCE: 1, When.EACH: n_slices}
-    cost = flops = largest = 0
+    cost = flops = largest = before = 0
     for moment, step in zip(
         moments(network, tree, sliced, constants), walk(inner, tree), strict=True
     ):
+        size = size_of(step.union, inner.extents)
         if moment is When.BEFORE:
+            before += size
             continue
         times = runs[moment]
-        size = size_of(step.union, inner.extents)
         cost += times * size
         flops += times * step_flops(size, len(step.operands), step.union != step.result)
         largest = max(largest, size_of(step.result, inner.extents))
     if not network.open.issuperset(sliced):
         flops += n_slices * size_of(inner.open, inner.extents)
-    return Cost(cost, flops, largest)
+    return Cost(cost, flops, largest, before)

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = "einloom.plan"
-VERSION = 4  # 1 had no sliced labels, 2 neither layouts nor exponents kept apart, 3 no memory limit
+VERSION = 5
+"""1 had no sliced labels, 2 neither layouts nor exponents kept apart, 3 no memory limit, 4 no n_runs."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Plan:
         strip_exponent: whether the result is a mantissa and an exponent of ten.
         memory_limit: bytes that the peak is to stay below, or None: of several ways to run the steps, the
             fastest that does is taken, on any number of threads. Plans that differ in it alone are equal.
+        n_runs: for how many calls it was searched; None for any number.
     """
 
     network: Network
@@ -78,6 +80,7 @@ class Plan:
     layouts: tuple[Axes | None, ...] = ()
     strip_exponent: bool = False
     memory_limit: int | None = field(default=None, compare=False)
+    n_runs: int | None = None
 
     @property
     def path(self) -> Path:
@@ -110,6 +113,22 @@ class Plan:
         among constants, which are done before any call, not at all.
         """
         return self.totals.cost
+
+    @property
+    def constant_cost(self) -> int:
+        """Scalar multiplications of the steps among constants, which are done once: n calls take
+        constant_cost + n * cost together.
+
+        >>> import einloom
+        >>> for n_runs in (1, 100):
+        ...     plan = einloom.plan(
+        ...         "ij,jk,k->i", (10, 10), (10, 10), (10,), constants=[0, 1], n_runs=n_runs
+        ...     )
+        ...     print(n_runs, plan.constant_cost, plan.cost)
+        1 0 200
+        100 1000 100
+        """
+        return self.totals.before
 
     @property
     def flops(self) -> int:
@@ -363,6 +382,7 @@ class Plan:
                 "layouts": self.layouts,
                 "strip_exponent": self.strip_exponent,
                 "memory_limit": self.memory_limit,
+                "n_runs": self.n_runs,
             }
         )
 
@@ -380,6 +400,7 @@ class Plan:
         notes = [
             ("Conjugated operands", ", ".join(map(str, sorted(self.conj)))),
             ("Constants", ", ".join(map(str, sorted(self.constants)))),
+            ("Before the first call", self._before_in_words()),
             ("Result", "mantissa, exponent of ten" if self.strip_exponent else ""),
             *self._slices_in_words(),
         ]
@@ -394,6 +415,12 @@ class Plan:
             notes=[(name, text) for name, text in notes if text],
             sliced=self.sliced,
         )
+
+    def _before_in_words(self) -> str:
+        if not self.constant_cost:
+            return ""
+        runs = "" if self.n_runs is None else f", of {format_count(self.n_runs)} calls"
+        return f"{format_count(self.constant_cost)} multiplications{runs}"
 
     def _slices_in_words(self) -> list[tuple[str, str]]:
         if not self.sliced:
@@ -455,6 +482,7 @@ def _from_document(data: dict[str, Any]) -> Plan:
         layouts=_layouts(data, shapes),
         strip_exponent=_strips(data, dtype),
         memory_limit=_limit(data),
+        n_runs=_runs(data),
     )
 
 
@@ -481,6 +509,13 @@ def _limit(data: dict[str, Any]) -> int | None:
     if limit is not None and (type(limit) is not int or limit < 0):
         raise ValueError(f"memory_limit, got {limit!r:.40}")
     return limit
+
+
+def _runs(data: dict[str, Any]) -> int | None:
+    runs = data["n_runs"] if data["version"] > 4 else None
+    if runs is not None and (type(runs) is not int or runs < 1):
+        raise ValueError(f"n_runs, got {runs!r:.40}")
+    return runs
 
 
 def _sliced(data: dict[str, Any], network: Network) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ def remembering(planner: Planner, choice: Any) -> Planner:
     Paths, optimizers of other libraries and functions may answer otherwise the next time: they are asked
     each time.
     """
-    name = _name_of(choice)
+    name = name_of(choice)
     if name is None:
         return planner
 
@@ -95,7 +95,7 @@ def _pays(name: str, network: Network, problem: Problem) -> bool:
     return worth(problem, math.log2(max(1, cost))) > LONG
 
 
-def _name_of(choice: Any) -> str | None:
+def name_of(choice: Any) -> str | None:
     """The planner's name, where `choice` means one of ours that there is something to search for."""
     if choice is None or choice is True:
         return "auto" if choice is None else "greedy"

@@ -90,9 +90,17 @@ def auto(network: Network, problem: Problem) -> Candidate:
     return by_parts(network, search, "auto", EXACT)
 
 
-def best_tree(graph: Graph, problem: Problem, seconds: float | None) -> tuple[Result, bool]:
-    """The best tree of the portfolio, and whether the search for it ended by itself."""
-    portfolio = _Portfolio(graph, problem, seconds)
+def best_tree(
+    graph: Graph,
+    problem: Problem,
+    seconds: float | None,
+    start: Sequence[tuple[int, ...]] | None = None,
+) -> tuple[Result, bool]:
+    """The best tree of the portfolio, and whether the search for it ended by itself.
+
+    start: binary steps of a tree that is refined, or the greedy one if that is better, and no other drawn.
+    """
+    portfolio = _Portfolio(graph, problem, seconds, start)
     complete = portfolio.found().complete
     return portfolio.best[0], complete
 
@@ -143,8 +151,14 @@ def is_long(n: int, allowed: float) -> bool:
 class _Portfolio:
     """The runs on one connected network, and the best trees so far."""
 
-    def __init__(self, graph: Graph, problem: Problem, seconds: float | None) -> None:
-        self.graph, self.problem = graph, problem
+    def __init__(
+        self,
+        graph: Graph,
+        problem: Problem,
+        seconds: float | None,
+        start: Sequence[tuple[int, ...]] | None = None,
+    ) -> None:
+        self.graph, self.problem, self.begun = graph, problem, start is not None
         self.seconds = seconds or 0.0
         self.end = None if seconds is None else time.perf_counter() + seconds
         self.core = core_of(graph, graph.n > PLAIN)
@@ -163,9 +177,19 @@ class _Portfolio:
         self.refines = 2 * graph.n * graph.words <= LARGE
         self.best = [Result(cost, path, "greedy")]
         self.proven = False
+        if start is not None:
+            self._keep(start)
         self.runs = 1
         self.stopped = False  # by the user
         self.spent = self._rate(ENTRY) * len(graph.labels)
+
+    def _keep(self, steps: Sequence[tuple[int, ...]]) -> None:
+        """One more tree to begin with."""
+        path = self.core.integers(2 * len(steps))
+        for k, (a, b) in enumerate(steps):
+            path[2 * k], path[2 * k + 1] = a, b
+        self.best.append(Result(self.core.cost_of(path, self.terms), path, "refined"))
+        self.best.sort(key=lambda one: one.cost)
 
     def found(self) -> Found:
         """The best tree when the budget ends, or the user ends it."""
@@ -181,7 +205,9 @@ class _Portfolio:
         n, threads = self.graph.n, min(BATCH, num_threads()) if self.core.compiled else 1
         entries = len(self.graph.labels)
         greedy, cut = entries * self._rate(ENTRY), entries * self._rate(PIN)
-        if n > MANY:  # where noisy greedy runs may make results of thousands of labels
+        if self.begun:
+            runs = CUT
+        elif n > MANY:  # where noisy greedy runs may make results of thousands of labels
             runs = self._allowed(CUT, CUT * cut)
             self._batch([partial(self._draw, -1 - k) for k in range(runs)], BEGIN)
         else:
@@ -295,12 +321,13 @@ class _Portfolio:
     def _anneal(self, batch: int, run: int, sweeps: int) -> Result:
         """Anneal a new tree, or one of the best: a tree's rough shape seldom changes by it."""
         number = FIRST + CUT + REFINED + BATCH * batch + run
-        if run < FRESH:
+        if run < FRESH and not self.begun:
             tried = DRAWN if self.graph.n <= MANY else 1
             drawn = [self._draw(DRAWN * number + k) for k in range(tried)]
             path = self._refine(min(drawn, key=lambda one: one.cost)).path
         else:
-            path = self.best[(run - FRESH) % len(self.best)].path
+            first = 0 if self.begun else FRESH
+            path = self.best[(run - first) % len(self.best)].path
         state = self.core.state(seed_of(self.problem, number))
         hot, cold = HEATS[(batch + run) % len(HEATS)]
         tree = self.core.tree(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -27,6 +28,7 @@ class Problem:
         budget: runs of a searching planner; None scales them to the predicted cost.
         seed: the same seed gives the same tree.
         seconds: search so long, by the clock, instead; then the tree depends on the machine.
+        runs: contractions that the search is for, by which their predicted cost is multiplied.
     """
 
     objective: Objective = "time"
@@ -35,6 +37,7 @@ class Problem:
     budget: int | None = None
     seed: int = 0
     seconds: float | None = None
+    runs: float = 1.0
 
     def terms(self) -> tuple[float, float, float]:
         """What a search adds up: for each multiplication, element read or written, and element written.
@@ -51,8 +54,8 @@ class Problem:
         return 1.0, self.itemsize * MODEL.products / 2 / MODEL.stream, 0.0
 
     def seconds_of(self, log_cost: float) -> float:
-        """About how long work of that many multiplications (to base 2) takes."""
-        return 2.0 ** min(log_cost, 100.0) * 2 / MODEL.products
+        """About how long work of that many multiplications (to base 2) takes, of all runs."""
+        return 2.0 ** min(log_cost + math.log2(self.runs), 100.0) * 2 / MODEL.products
 
 
 @dataclass(frozen=True, slots=True)

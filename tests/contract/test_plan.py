@@ -31,7 +31,7 @@ def small_plan(**keywords: Any) -> Plan:
 
 
 def golden_plan() -> Plan:
-    """A plan with something in every field, which tests/contract/golden/plan_v4.json holds."""
+    """A plan with something in every field, which tests/contract/golden/plan_v5.json holds."""
     network = Network(
         [["i", ("bond", 1), -3], [("bond", 1), "β"], ["β", "β", -3]],
         ["β", "i", "β"],
@@ -54,6 +54,7 @@ def golden_plan() -> Plan:
         layouts=((2, 0, 1), None, (1, 0, 2)),
         strip_exponent=True,
         memory_limit=10**30,
+        n_runs=1000,
     )
 
 
@@ -313,7 +314,7 @@ def test_labels_that_json_can_hold_are_kept(label: Any) -> None:
 
 def test_the_golden_file_is_read() -> None:
     """What this version writes; a change of the format needs a new version and file."""
-    text = (GOLDEN / "plan_v4.json").read_text(encoding="utf-8")
+    text = (GOLDEN / "plan_v5.json").read_text(encoding="utf-8")
     assert Plan.from_json(text) == golden_plan()
     ours, theirs = json.loads(golden_plan().to_json()), json.loads(text)
     theirs["einloom"] = ours["einloom"]  # whoever wrote it
@@ -321,10 +322,12 @@ def test_the_golden_file_is_read() -> None:
 
 
 def test_older_golden_files_are_read() -> None:
-    """Version 1 had no sliced labels, 2 neither layouts nor exponents kept apart, 3 no memory limit."""
-    third = replace(golden_plan(), memory_limit=None)
+    """Version 1 had no sliced labels, 2 neither layouts nor exponents kept apart, 3 no memory limit,
+    4 no number of runs."""
+    fourth = replace(golden_plan(), n_runs=None)
+    third = replace(fourth, memory_limit=None)
     second = replace(third, layouts=(), strip_exponent=False)
-    plans = {3: third, 2: second, 1: replace(second, sliced=())}
+    plans = {4: fourth, 3: third, 2: second, 1: replace(second, sliced=())}
     for version, plan in plans.items():
         name = f"plan_v{version}.json"
         text = (GOLDEN / name).read_text(encoding="utf-8")
@@ -336,7 +339,7 @@ def test_unknown_keys_are_left_alone() -> None:
     assert Plan.from_json(json.dumps(document)) == small_plan()
 
 
-@pytest.mark.parametrize("version", [5, 6, 10**6])
+@pytest.mark.parametrize("version", [6, 7, 10**6])
 def test_a_newer_version_is_refused(version: int) -> None:
     document = json.loads(small_plan().to_json()) | {"version": version}
     with pytest.raises(FileFormatError, match=rf"version {version}.*newer.*upgrade"):

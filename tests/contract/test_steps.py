@@ -53,7 +53,7 @@ def test_random_networks(seed: int, limit: str | None) -> None:
 
 
 def test_a_sum_over_labels_of_size_one_is_a_view() -> None:
-    """Previously failed: with kernels forced, the step `aa->` of each slice, a of size 1, was given bytes."""
+    """Previously failed: with kernels forced, a slice's one step, `aa->` of size 1, was given bytes."""
     with einloom.options(small=0):
         plan = einloom.plan("bbaa->", (3, 3, 1, 1), memory_limit="2kB", planner="greedy")
     assert max(step.alive_bytes for step in plan.steps) <= plan.peak_bytes
