@@ -1,10 +1,13 @@
 """Trees and the labels to slice together, so that no result has more elements than allowed.
 
-A run begins with a good tree and no limit to speak of; the limit falls until it is the one that is asked
+A run begins with a rough tree and no limit to speak of; the limit falls until it is the one that is asked
 for. Each round anneals the tree of one slice, where a result that is too large costs more than all else
 together, then gives one sliced label back and slices again what has to be (core/slices.py). So the choice
 of labels follows the tree and the tree the labels. Slicing the best tree there is without a limit may take
 millions of times as much work.
+
+What a run comes to is decided by its rough tree, and hardly by how long it anneals: so there are many short
+runs, and the best few are annealed further at lower temperatures.
 """
 
 from __future__ import annotations
@@ -24,10 +27,10 @@ from .parts import Found, by_parts
 from .portfolio import (
     EXACT,
     MANY,
-    MOST_SWEEPS,
     PROPOSAL,
     begin_clock,
     best_tree,
+    imbalance_of,
     is_long,
     noise_of,
     run_all,
@@ -38,13 +41,18 @@ from .portfolio import (
 from .problem import Candidate, Problem
 
 ROUNDS = 100  # of annealing and slicing in a run
-FALLING = 0.25  # of the rounds, in which the limit falls
-SWEEPS = 10  # in each round of the first runs; each other batch has twice as many
-BATCH = 4  # runs
+FALLING = 0.25  # of the rounds of a new tree, in which the limit falls
+SWEEPS = 10  # in each round of the first batch; twice as many where there were four times as many batches
+SLICING = 25  # sweeps that slicing anew takes as long as, about
+BATCH = 8  # runs
+FURTHER = 2  # of these, which anneal the best so far, a cold one with COLDER sweeps
+COLDER = 3
+KEPT = 4
 HOT, COLD = 0.6, 0.15  # temperatures of the first round and of the last
 TOO_LARGE = 4.0  # to base 2: how many times the whole tree's cost a result that is too large costs
 LEAVES, SOLVES = 8, 2000
-FREE = 0.25  # of the work of a run goes into its first tree
+FREE = 0.1  # of the seconds given, if any, in which the best tree without a limit is searched for
+DRAWN = 4  # greedy trees of which the best is begun with, and runs of which one does
 
 
 @dataclass(frozen=True)
@@ -91,38 +99,40 @@ class _Search:
             self.free[k] = node
         self.stopped = not complete  # by the user
         self.least = self.core.terms(problem.terms())
-        self.best: Cut | None = None
+        self.best: list[Cut] = []
         self.runs = 0
 
     def found(self) -> Found:
         """The best when the budget ends, or the user ends it."""
-        self.best = self._sliced(self.free)
+        self.best = [self._sliced(self.free)]
         try:
             self._search()
         except KeyboardInterrupt:
             self.stopped = True
-        names = self.graph.names
+        names, best = self.graph.names, self.best[0]
         labels = tuple(
             int(name) for name, spot in zip(names, self.graph.place, strict=True)
-            if (int(self.best.labels[spot >> 6]) >> (spot & 63)) & 1
+            if (int(best.labels[spot >> 6]) >> (spot & 63)) & 1
         )  # fmt: skip
         kind = f"annealing and slicing, best of {self.runs}" if self.runs else "sliced as it was"
         note = "interrupted, " if self.stopped else ""
-        steps = steps_of(self.best.path)
+        steps = steps_of(best.path)
         return Found(steps, note + kind, sliced=labels, complete=not self.stopped)
 
     def _search(self) -> None:
         n, budget = self.graph.n, self.problem.budget
-        rate, spent, sweeps, pace = PROPOSAL[1 if self.long else 0], 0.0, SWEEPS, 0.0
-        for batch in range(30):
-            work = BATCH * ROUNDS * sweeps * n * rate * (1.0 + FREE)
+        rate, spent, pace = PROPOSAL[1 if self.long else 0], 0.0, 0.0
+        batch = 0
+        while True:
+            sweeps = SWEEPS << ((3 * batch + 1).bit_length() - 1) // 2
+            work = BATCH * ROUNDS * (sweeps + SLICING) * n * rate
             runs = BATCH
             if self.end is not None:
                 left = self.end - time.perf_counter()
-                if left < 3.0 * sweeps * pace:
+                if left < sweeps * pace:
                     sweeps = int(0.9 * left / pace)
             elif budget is not None:
-                sweeps, runs = min(sweeps, MOST_SWEEPS // ROUNDS), min(BATCH, budget - self.runs)
+                runs = min(BATCH, budget - self.runs)
             elif spent + work > self.worth:
                 runs = 1 if batch == 0 else 0  # one there must be
             if runs < 1 or sweeps < 1 or self._is_over():
@@ -130,7 +140,7 @@ class _Search:
             begin = time.perf_counter()
             self._batch([partial(self._run, BATCH * batch + k, sweeps) for k in range(runs)])
             pace = (time.perf_counter() - begin) / sweeps
-            spent, sweeps = spent + work, 2 * sweeps
+            spent, batch = spent + work, batch + 1
 
     def _is_over(self) -> bool:
         if self.stopped:
@@ -146,9 +156,11 @@ class _Search:
             run_all(runs, results, self.core.compiled, self._is_over, self._stop)
         finally:
             for one in results:
-                self.runs += one is not None
-                if one is not None and (self.best is None or one.cost < self.best.cost):
-                    self.best = one
+                if one is not None:
+                    self.best.append(one)
+                    self.runs += 1
+            self.best.sort(key=lambda one: one.cost)  # of equal ones, the earlier
+            del self.best[KEPT:]
 
     def _terms(self, most: float, whole: float) -> Any:
         """Terms with a limit of 2**most elements; 2**whole: what a tree costs that keeps to it."""
@@ -163,23 +175,35 @@ class _Search:
         return Cut(cost, path, cut)
 
     def _run(self, run: int, sweeps: int) -> Cut | None:
-        core, n, seed = self.core, self.graph.n, seed_of(self.problem, run)
+        """A new tree, or one of the best, annealed with its labels."""
+        at, batch = run % BATCH, run // BATCH
+        if batch and at >= BATCH - FURTHER:
+            # each batch takes the best, and another of those kept
+            before = self.best[0 if at == BATCH - 1 else batch % len(self.best)]
+            return self._annealed(before.path, before.labels.copy(), run, sweeps, True)
+        return self._annealed(
+            self._rough(run), self.core.integers(self.graph.words), run, sweeps, False
+        )
+
+    def _rough(self, run: int) -> Any:
+        """A tree of rough shape, by bipartition or greedy search."""
+        core, seed = self.core, seed_of(self.problem, run)
+        if run % DRAWN:
+            return core.partition(imbalance_of(seed, self.graph.n), seed)
+        drawn = [seed_of(self.problem, DRAWN * run + k) for k in range(DRAWN)]
+        paths = [core.greedy(*noise_of(one), one) for one in drawn]
+        return min(paths, key=lambda one: core.cost_of(one, self.least))
+
+    def _annealed(self, path: Any, cut: Any, run: int, sweeps: int, further: bool) -> Cut | None:
+        """The best that is met; `further` from low temperatures, the limit as it is."""
+        core, seed = self.core, seed_of(self.problem, run)
         r, state = random.Random(seed), core.state(seed)
-        path = self.free
-        drawn = [seed_of(self.problem, 4 * run + k) for k in range(4)]
-        if run % BATCH:  # of each batch one begins with the best tree without a limit
-            path = min(
-                (core.greedy(*noise_of(one), one) for one in drawn),
-                key=lambda one: core.cost_of(one, self.least),
-            )
-            steps = int(FREE * ROUNDS * sweeps)
-            path = core.tree(path).anneal(self.least, 1.0, 0.1, steps, state, self._is_over).path()
-        tree, cut = core.tree(path), core.integers(self.graph.words)
-        whole, most = core.cost_of(path, self.least), math.log2(self.most)
-        widest = max(most, tree.log_largest())
+        tree, whole, most = core.tree(path), core.cost_of(path, self.least), math.log2(self.most)
+        widest = most if further else max(most, tree.log_largest())
+        hot, cold, sweeps = (HOT / 4, COLD / 3, COLDER * sweeps) if further else (HOT, COLD, sweeps)
         best: Cut | None = None
         for k in range(ROUNDS):
-            temperature = HOT * (COLD / HOT) ** (k / ROUNDS)
+            temperature = hot * (cold / hot) ** (k / ROUNDS)
             now = max(most, widest - (widest - most) * k / (FALLING * ROUNDS))
             terms = self._terms(now, whole)
             inner = tree.sliced(cut)
@@ -191,10 +215,13 @@ class _Search:
                 best = Cut(cost, tree.path(), cut.copy())
             if self._is_over():
                 break
-        if best is None:
-            return None
+        return None if best is None else self._reconfigured(best)
+
+    def _reconfigured(self, best: Cut) -> Cut:
+        """With the costliest subtrees of a slice solved exactly."""
+        core, terms = self.core, self._terms(math.log2(self.most), best.cost)
         inner = core.tree(best.path).sliced(best.labels)
-        inner.reconfigure(self._terms(most, best.cost), LEAVES, min(n, SOLVES))
+        inner.reconfigure(terms, LEAVES, min(self.graph.n, SOLVES))
         path, cut = inner.path(), best.labels.copy()
         cost = core.tree(path).slice_to(terms, cut)
         return Cut(cost, path, cut) if cost < best.cost else best
