@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
     from .contract.gemm_batch import gemm_batch
     from .contract.network import Network
     from .contract.plan import Plan
+    from .contract.plan_set import ExpressionSet, PlanSet, compile_set, plan_set
     from .contract.sugar import ncon, tensordot, transpose
     from .program.template import ProgramTemplate
     from .program.trace import trace
@@ -70,6 +71,7 @@ _HOME = {
     "contract.gemm_batch": ("gemm_batch",),
     "contract.network": ("Network",),
     "contract.plan": ("Plan",),
+    "contract.plan_set": ("ExpressionSet", "PlanSet", "compile_set", "plan_set"),
     "contract.sugar": ("ncon", "tensordot", "transpose"),
     "program.template": ("ProgramTemplate",),
     "program.trace": ("trace",),
@@ -82,6 +84,7 @@ __all__ = [
     "DTypeError",
     "EinloomError",
     "Expression",
+    "ExpressionSet",
     "ExtensionError",
     "FileFormatError",
     "MemoryLimitError",
@@ -89,6 +92,7 @@ __all__ = [
     "OptionError",
     "PathError",
     "Plan",
+    "PlanSet",
     "ProgramError",
     "ProgramTemplate",
     "ShapeError",
@@ -98,6 +102,7 @@ __all__ = [
     "cache_info",
     "clear_caches",
     "compile",
+    "compile_set",
     "einsum",
     "einsum_path",
     "gemm_batch",
@@ -105,6 +110,7 @@ __all__ = [
     "ncon",
     "options",
     "plan",
+    "plan_set",
     "set_num_threads",
     "set_options",
     "tensordot",
