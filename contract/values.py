@@ -69,12 +69,12 @@ class Values:
         self._sizes: dict[int, int] = {}
 
     def kept(self, subset: int) -> int:
-        """Labels, as bits, that the value of a subset carries."""
+        """Labels, as bits, that the value of a subset carries; a tensor has all its own until its step."""
         found = self._kept.get(subset)
         if found is None:
-            found = 0
+            found, is_one = 0, subset & (subset - 1) == 0
             for label, by in self._holders.items():
-                if by & subset and (by & ~subset or label in self._open):
+                if by & subset and (is_one or by & ~subset or label in self._open):
                     found |= self._at[label]
             self._kept[subset] = found
         return found

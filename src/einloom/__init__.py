@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
     from .contract.network import Network
     from .contract.plan import Plan
     from .contract.plan_set import ExpressionSet, PlanSet, compile_set, plan_set
+    from .contract.plan_sizes import SizedPlan, plan_sizes
     from .contract.sugar import ncon, tensordot, transpose
     from .program.template import ProgramTemplate
     from .program.trace import trace
@@ -72,6 +73,7 @@ _HOME = {
     "contract.network": ("Network",),
     "contract.plan": ("Plan",),
     "contract.plan_set": ("ExpressionSet", "PlanSet", "compile_set", "plan_set"),
+    "contract.plan_sizes": ("SizedPlan", "plan_sizes"),
     "contract.sugar": ("ncon", "tensordot", "transpose"),
     "program.template": ("ProgramTemplate",),
     "program.trace": ("trace",),
@@ -96,6 +98,7 @@ __all__ = [
     "ProgramError",
     "ProgramTemplate",
     "ShapeError",
+    "SizedPlan",
     "SubscriptError",
     "Unsupported",
     "WorkerLostError",
@@ -111,6 +114,7 @@ __all__ = [
     "options",
     "plan",
     "plan_set",
+    "plan_sizes",
     "set_num_threads",
     "set_options",
     "tensordot",
