@@ -116,8 +116,9 @@ class Plan:
 
     @property
     def constant_cost(self) -> int:
-        """Scalar multiplications of the steps among constants, which are done once: n calls take
-        constant_cost + n * cost together.
+        """Scalar multiplications of the steps among constants, which are done once.
+
+        n calls take constant_cost + n * cost together.
 
         >>> import einloom
         >>> for n_runs in (1, 100):

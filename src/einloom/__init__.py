@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
     from .contract.gemm_batch import gemm_batch
     from .contract.network import Network
     from .contract.plan import Plan
+    from .contract.plan_set import ExpressionSet, PlanSet, compile_set, plan_set
+    from .contract.plan_sizes import SizedPlan, plan_sizes
     from .contract.sugar import ncon, tensordot, transpose
     from .program.template import ProgramTemplate
     from .program.trace import trace
@@ -70,6 +72,8 @@ _HOME = {
     "contract.gemm_batch": ("gemm_batch",),
     "contract.network": ("Network",),
     "contract.plan": ("Plan",),
+    "contract.plan_set": ("ExpressionSet", "PlanSet", "compile_set", "plan_set"),
+    "contract.plan_sizes": ("SizedPlan", "plan_sizes"),
     "contract.sugar": ("ncon", "tensordot", "transpose"),
     "program.template": ("ProgramTemplate",),
     "program.trace": ("trace",),
@@ -82,6 +86,7 @@ __all__ = [
     "DTypeError",
     "EinloomError",
     "Expression",
+    "ExpressionSet",
     "ExtensionError",
     "FileFormatError",
     "MemoryLimitError",
@@ -89,15 +94,18 @@ __all__ = [
     "OptionError",
     "PathError",
     "Plan",
+    "PlanSet",
     "ProgramError",
     "ProgramTemplate",
     "ShapeError",
+    "SizedPlan",
     "SubscriptError",
     "Unsupported",
     "WorkerLostError",
     "cache_info",
     "clear_caches",
     "compile",
+    "compile_set",
     "einsum",
     "einsum_path",
     "gemm_batch",
@@ -105,6 +113,8 @@ __all__ = [
     "ncon",
     "options",
     "plan",
+    "plan_set",
+    "plan_sizes",
     "set_num_threads",
     "set_options",
     "tensordot",
