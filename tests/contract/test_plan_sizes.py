@@ -57,7 +57,7 @@ def test_the_least_of_all_trees(seed: int, criterion: str) -> None:
     assert plan.proof == "optimal"
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seeds, st.sampled_from(["worst", "mean"]), st.sampled_from(["time", "write", "size"]))
 def test_never_worse_than_the_tree_of_a_single_size(
     seed: int, criterion: str, objective: str
