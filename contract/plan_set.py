@@ -207,10 +207,10 @@ def plan_set(
     Complexity: of up to eight tensors all trees are looked at, 3^n for each equation; of more, trees of other
     equations, n^2 for each.
 
-    >>> both = plan_set({"row": ("ij,jk->i", "A", "B"), "column": ("ij,jk->k", "A", "B"),
-    ...                  "all": ("ij,jk->", "A", "B")}, {"A": (50, 60), "B": (60, 70)})
-    >>> both.cost < both.apart
-    True
+    >>> both = plan_set([("ij,jk,kl->il", "A", "B", "C"), ("ij,jk,kl->il", "A", "B", "D")],
+    ...                 {"A": (9, 50), "B": (50, 10), "C": (10, 20), "D": (10, 30)}, objective="flops")
+    >>> both.cost, both.apart
+    (9000, 13500)
     """
     expressions, keys = _listed(equations)
     if objective not in OBJECTIVES:
