@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tolerance import eps
 
 from einloom.backend.cpu.linalg import plain
-from tests.tolerance import eps
 
 Array = np.ndarray[Any, Any]
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -123,7 +123,7 @@ def test_any_shape(
     lu, pivots, info = plain.lu(a)
     assert lu.shape == a.shape
     assert pivots.dtype == np.int32
-    x, residuals, rank, values, info = plain.lstsq(a, b, -1.0)
+    x, residuals, rank, values, _ = plain.lstsq(a, b, -1.0)
     close(adjoint(a) @ (a @ x - b), np.zeros((*batch, n, 2), dtype))
     close(residuals, (abs(a @ x - b) ** 2).sum(axis=-2))
     close(values, s)

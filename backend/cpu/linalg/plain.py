@@ -166,7 +166,10 @@ def svd(
         return (np.linalg.svd(a, compute_uv=False),)
 
     found, info = _by_members(run, a)
-    return (*found, info) if vectors else (None, found[0], None, info)
+    if not vectors:
+        return None, found[0], None, info
+    u, s, vh = found
+    return u, s, vh, info
 
 
 def eig(
