@@ -112,7 +112,7 @@ def test_any_shape(
     assert plain.qr(a, "r").shape == (*batch, k, n)
     h, tau = plain.qr(a, "raw")
     assert (h.shape, tau.shape) == ((*batch, n, m), (*batch, k))
-    u, s, vh, info = plain.svd(a)
+    u, s, vh, _ = plain.svd(a)
     assert u is not None
     assert vh is not None
     close((u * s[..., None, :]) @ vh, a)
