@@ -112,15 +112,15 @@ def test_any_shape(
     assert plain.qr(a, "r").shape == (*batch, k, n)
     h, tau = plain.qr(a, "raw")
     assert (h.shape, tau.shape) == ((*batch, n, m), (*batch, k))
-    u, s, vh, info = plain.svd(a)
+    u, s, vh, _ = plain.svd(a)
     assert u is not None
     assert vh is not None
     close((u * s[..., None, :]) @ vh, a)
-    u, _, vh, info = plain.svd(a, full=True)
+    u, _, vh, _ = plain.svd(a, full=True)
     assert u is not None
     assert u.shape == (*batch, m, m)
     close(plain.svd(a, vectors=False)[1], s)
-    lu, pivots, info = plain.lu(a)
+    lu, pivots, _ = plain.lu(a)
     assert lu.shape == a.shape
     assert pivots.dtype == np.int32
     x, residuals, rank, values, _ = plain.lstsq(a, b, -1.0)
