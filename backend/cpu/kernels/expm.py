@@ -83,11 +83,20 @@ def expm_lanes(
         while s < end or squared < most:
             kind, to, p, q = PRODUCT, slot - x, x, x
             if s < end:
-                kind, to, p, q = steps[s, 0], steps[s, 1] * slot, steps[s, 2] * slot, steps[s, 3] * slot
+                kind, to, p, q = (
+                    steps[s, 0],
+                    steps[s, 1] * slot,
+                    steps[s, 2] * slot,
+                    steps[s, 3] * slot,
+                )
             if kind == PRODUCT:
                 for i in range(n):
                     for j in range(n):
-                        at, row, column = to + (i * n + j) * element, p + i * n * element, q + j * element
+                        at, row, column = (
+                            to + (i * n + j) * element,
+                            p + i * n * element,
+                            q + j * element,
+                        )
                         if parts == 1:
                             dot_lanes(scratch, scratch, scratch, places, n, 0, n, at, row, column)
                         else:
@@ -100,7 +109,10 @@ def expm_lanes(
                 f, g, h, k, unit = factors[s]
                 for i in range(slot):
                     scratch[to + i] = (
-                        f * scratch[p + i] + g * scratch[q + i] + h * scratch[v + i] + k * scratch[w + i]
+                        f * scratch[p + i]
+                        + g * scratch[q + i]
+                        + h * scratch[v + i]
+                        + k * scratch[w + i]
                     )
                 for i in range(n):
                     at = to + i * (n + 1) * element
