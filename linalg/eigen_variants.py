@@ -6,11 +6,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._base.errors import OptionError, ShapeError
+from .._base.errors import MatrixShapeError, OptionError
 from ..backend.catalogue import Attrs
 from ..backend.cpu import linalg as cpu
 from ..backend.cpu.linalg import members
-from ..backend.dims import minimum, shapes_differ
+from ..backend.dims import differ, minimum, shapes_differ
 from ..backend.spec import ArraySpec
 from ..program.trace import Traced
 from . import rules
@@ -82,6 +82,10 @@ def eigh_generalized(
     x, y = matrices(call, a, b)
     for each in (x, y):
         check_square(call, each)
+    if differ(x.shape[-1], y.shape[-1]):
+        raise MatrixShapeError(
+            f"{call}: matrices of order {x.shape[-1]} and {y.shape[-1]}, of shapes {x.shape} and {y.shape}"
+        )
     x, y = same_batch(call, x, y)
     attrs = {**({"upper": True} if upper else {}), **({"type": type} if type != 1 else {})}
     outputs, info = apply(EIGH_GENERALIZED, call, (x, y), attrs, on_error, check_finite)
@@ -206,7 +210,7 @@ def _generalized_rule(attrs: Attrs, inputs: Specs) -> Specs:
     """[..., n, n] twice -> real [..., n], [..., n, n]"""
     a, b = inputs
     if shapes_differ(a.shape, b.shape):
-        raise ShapeError(f"linear algebra: {a} and {b} do not fit each other")
+        raise MatrixShapeError(f"linear algebra: {a} and {b} do not fit each other")
     return rules.hermitian_spectrum({}, (a,))
 
 
