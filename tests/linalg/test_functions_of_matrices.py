@@ -11,13 +11,13 @@ import pytest
 import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.linalg.hard import MATRICES
+from tests.tolerance import eps
 
 import einloom
 from einloom import ShapeError, options
 from einloom.backend.cpu.linalg import expm as by_steps
 from einloom.linalg import expm, sqrtm
-from tests.linalg.hard import MATRICES
-from tests.tolerance import eps
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 SMALL = {"compiled": 0, "plain": float("inf")}

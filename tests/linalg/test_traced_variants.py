@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import einloom
+from einloom.backend.cpu import cpu
 from einloom.linalg import (
     eig_two_sided,
     eigh_generalized,
@@ -22,7 +23,6 @@ from einloom.linalg import (
     sqrtm,
     truncated_svd,
 )
-from einloom.backend.cpu import cpu
 from einloom.program.executable import Executable
 
 RNG = np.random.default_rng(1)

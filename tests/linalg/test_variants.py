@@ -52,7 +52,11 @@ def close(x: Any, y: Any, dtype: str, factor: float = 60) -> None:
 
 
 def unitary(q: Any, dtype: str) -> None:
-    close(adjoint(q) @ q, np.broadcast_to(np.eye(q.shape[-1]), (*q.shape[:-2],) + q.shape[-1:] * 2), dtype)
+    close(
+        adjoint(q) @ q,
+        np.broadcast_to(np.eye(q.shape[-1]), (*q.shape[:-2],) + q.shape[-1:] * 2),
+        dtype,
+    )
 
 
 def error(product: Any, a: Any) -> float:
@@ -334,5 +338,5 @@ def test_layouts_and_kinds(name: str) -> None:
         close(x, y, "float64", 10)
     assert (a == kept).all()
     assert FUNCTIONS[name]([[1, 2], [3, 4]])[0].dtype.char in "dD"
-    with pytest.raises(einloom.DTypeError, match="longdouble|float128"):
+    with pytest.raises(einloom.DTypeError, match=r"longdouble|float128"):
         FUNCTIONS[name](np.ones((2, 2), "longdouble"))
