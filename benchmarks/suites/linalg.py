@@ -169,7 +169,7 @@ def _options(name: str) -> dict[str, Any]:
 def _compiled(jax: Any, name: str, inputs: tuple[Array, ...]) -> Callable[[], Any]:
     function = jax.numpy
     if name.startswith("scipy."):
-        import jax.scipy.linalg  # noqa: F401
+        import jax.scipy.linalg
 
         function = jax
     for part in name.split("."):
