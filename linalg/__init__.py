@@ -20,10 +20,14 @@ would be alone.
 """
 
 from .._base.errors import LinAlgError
+from .batches import eigh_batch, solve_batch, svd_batch
+from .eigen_variants import eig_two_sided, eigh_generalized, eigh_subset
 from .factor import cho_factor, cholesky, lu, lu_factor, qr, svd, svdvals
 from .factorization import Factorization, factorize
+from .forms import polar, schur
 from .full_pivot import full_piv_lu, full_piv_lu_solve
-from .gauges import canonical_svd
+from .functions_of_matrices import expm, sqrtm
+from .gauges import canonical_svd, canonical_vectors, positive_qr
 from .norms import cond, matrix_norm, matrix_rank, norm, pinv, vector_norm
 from .products import (
     cross,
@@ -37,6 +41,7 @@ from .products import (
     trace,
     vecdot,
 )
+from .qr_variants import qr_pivoted, qr_positive, qr_rank_revealing
 from .randomized import randomized_svd
 from .selection import Choice, select
 from .solving import (
@@ -59,6 +64,7 @@ __all__ = [
     "Factorization",
     "LinAlgError",
     "canonical_svd",
+    "canonical_vectors",
     "cho_factor",
     "cho_solve",
     "cholesky",
@@ -67,9 +73,14 @@ __all__ = [
     "det",
     "diagonal",
     "eig",
+    "eig_two_sided",
     "eigh",
+    "eigh_batch",
+    "eigh_generalized",
+    "eigh_subset",
     "eigvals",
     "eigvalsh",
+    "expm",
     "factorize",
     "full_piv_lu",
     "full_piv_lu_solve",
@@ -87,13 +98,22 @@ __all__ = [
     "norm",
     "outer",
     "pinv",
+    "polar",
+    "positive_qr",
     "qr",
+    "qr_pivoted",
+    "qr_positive",
+    "qr_rank_revealing",
     "randomized_svd",
+    "schur",
     "select",
     "slogdet",
     "solve",
+    "solve_batch",
     "solve_triangular",
+    "sqrtm",
     "svd",
+    "svd_batch",
     "svdvals",
     "tensordot",
     "tensorinv",
