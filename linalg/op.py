@@ -114,12 +114,13 @@ NOTHING = np.zeros((), np.int32)
 
 def not_finite(arrays: tuple[Array, ...]) -> Array | None:
     """Which members have NaN or infinity in an operand; None if no one has."""
-    floating = [x for x in arrays if x.dtype.kind in "fc"]
     bad: Any = None
-    for x in floating:
-        found = ~np.isfinite(x).all(axis=(-2, -1))
+    for x in arrays:
+        if x.dtype.kind not in "fc" or (finite := np.isfinite(x)).all():
+            continue
+        found = ~finite.all(axis=(-2, -1))
         bad = found if bad is None else bad | found
-    return np.asarray(bad) if bad is not None and bad.any() else None
+    return None if bad is None else np.asarray(bad)
 
 
 def _recorded(

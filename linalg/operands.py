@@ -38,8 +38,12 @@ def wrap_of(x: Any) -> Wrap | None:
 def common(call: str, *arrays: Any) -> tuple[Any, ...]:
     """The arrays in one dtype of float32, float64, complex64, complex128; integers become float64."""
     first = arrays[0].dtype
-    if first in NATIVE and all(x.dtype == first for x in arrays[1:]):
-        return arrays
+    if first in NATIVE:
+        for x in arrays:
+            if x.dtype is not first and x.dtype != first:
+                break
+        else:
+            return arrays
     dtype = common_dtype(call, [x.dtype for x in arrays])
     return tuple(_converted(x, dtype) for x in arrays)
 
@@ -111,7 +115,10 @@ def columns(call: str, a: Any, b: Any, b_given: Any) -> tuple[Any, Any, bool]:
 def same_batch(call: str, *arrays: Any) -> tuple[Any, ...]:
     """The arrays with their batch axes broadcast, as views; matrices stay in the last two axes."""
     first = arrays[0].shape[:-2]
-    if all(x.shape[:-2] == first for x in arrays[1:]):
+    for x in arrays:
+        if x.shape[:-2] != first:
+            break
+    else:
         return arrays
     try:
         batch = broadcast_shape(call, *(x.shape[:-2] for x in arrays))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -90,14 +91,15 @@ def _full_piv_lu(attrs: Attrs, a: Array) -> Outputs:
 
 def _full_piv_lu_solve(attrs: Attrs, *operands: Array) -> Outputs:
     p, lower, upper, q, b = operands
-    rows, cols = p.argmax(axis=-1), q.argmax(axis=-1)
+    index = np.arange(p.shape[-1], dtype=p.dtype)
+    rows, cols = ((x @ index).astype(np.intp) for x in (p, q))
     x, info = full_pivot.full_piv_lu_solve(lower, upper, rows, cols, b, attrs.get("trans", "N"))
     return (x,), info
 
 
 def _sign(order: Array) -> Array:
     """The determinants of permutations [..., n]: 1 or -1."""
-    rows = order.reshape(-1, order.shape[-1]).copy()
+    rows = order.reshape(math.prod(order.shape[:-1]), order.shape[-1]).copy()
     sign, member = np.ones(len(rows), np.intp), np.arange(len(rows))
     for k in range(
         rows.shape[1]
@@ -105,6 +107,7 @@ def _sign(order: Array) -> Array:
         at = (rows == k).argmax(axis=1)
         sign[at != k] *= -1
         rows[member, at] = rows[:, k]
+        rows[:, k] = k
     return sign.reshape(order.shape[:-1])
 
 
@@ -121,8 +124,9 @@ def row_order(pivots: Array, m: int) -> Array:
     """p [..., m] with a = (L @ U)[p], from the swaps of rows that LAPACK tells."""
     order = np.empty((*pivots.shape[:-1], m), np.intp)
     order[...] = np.arange(m)
-    rows, swaps = order.reshape(-1, m), pivots.reshape(-1, pivots.shape[-1])
-    member = np.arange(len(rows))
+    batch = math.prod(order.shape[:-1])
+    rows, swaps = order.reshape(batch, m), pivots.reshape(batch, pivots.shape[-1])
+    member = np.arange(batch)
     for k in range(swaps.shape[1]):
         other = swaps[:, k]
         moved = rows[member, other]

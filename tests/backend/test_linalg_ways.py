@@ -27,7 +27,7 @@ DTYPES = [
     pytest.param("complex128", marks=pytest.mark.slow),
 ]
 TIMES = 10  # LAPACK's own error on the same matrix, and no less than so many units of rounding
-FLOOR = 10
+FLOOR = 15
 
 
 def adjoint(a: Array) -> Array:
@@ -327,10 +327,11 @@ def test_eig_and_lstsq_of_a_batch(rng: np.random.Generator) -> None:
         for m, n in ((6, 4), (4, 6), (5, 5)):
             a, b = draw(rng, (3, m, n), dtype), draw(rng, (3, m, 2), dtype)
             a[1, :, 1] = a[1, :, 0]
-            got, want = batched.lstsq(a, b, 1e-5), plain.lstsq(a, b, 1e-5)
-            for x, y in zip(got, want, strict=True):
-                close(np.asarray(x), np.asarray(y)) if x.dtype.kind in "fc" else None
-            assert (got[2] == want[2]).all()
+            want = plain.lstsq(a, b, 1e-5)
+            for module in WAYS.values():
+                got = module.lstsq(a, b, 1e-5)
+                for x, y in zip(got, want, strict=True):
+                    close(x, y)
 
 
 def test_lu_solve_of_a_batch(rng: np.random.Generator) -> None:

@@ -16,6 +16,7 @@ from ..kernels.linalg.steps import LOWER, UPPER
 from .panels import made
 from .plain import Array, QRMode, Trans
 from .routines import Steps
+from .scaling import in_range
 
 
 def stacked(x: Array, core: int = 2) -> Array:
@@ -299,6 +300,7 @@ def svd(
 def eig(
     a: Array, left: bool = False, right: bool = True, *, overwrite: bool = False
 ) -> tuple[Array, Array | None, Array | None, Array]:
+    a, factor = in_range(a)
     n, info, real = a.shape[-1], _info(a), real_of(a.dtype)
     dtype = np.result_type(a.dtype, np.complex64)
     w = _new(a, n, dtype=dtype)
@@ -330,6 +332,8 @@ def eig(
     if not steps.is_complex:
         w.real, w.imag = parts
         found = [None if v is None else _paired(v, w, dtype) for v in found]
+    if factor is not None:
+        w *= factor[..., None]
     return w, found[0], found[1], info
 
 

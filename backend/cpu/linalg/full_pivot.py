@@ -6,6 +6,8 @@ Matrix Computations, section 3.4.8; LAPACK's getc2 does the same but changes sma
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .plain import Array, Trans, triangular_solve
@@ -17,7 +19,7 @@ def full_piv_lu(a: Array) -> tuple[Array, Array, Array]:
     All members take a step at once: n steps of a rank-one update of the whole batch.
     """
     n = a.shape[-1]
-    work = np.ascontiguousarray(a).reshape(-1, n, n).copy()
+    work = a.reshape(math.prod(a.shape[:-2]), n, n).copy()
     rows, cols = (np.tile(np.arange(n), (len(work), 1)) for _ in range(2))
     member = np.arange(len(work))
     for k in range(n if len(work) else 0):
