@@ -16,20 +16,10 @@ from . import plain
 Array = np.ndarray[Any, Any]
 Way = Literal["plain", "interleaved", "batched"]
 
-LARGEST = {  # order up to which lanes took less time than LAPACK on two threads, by measurement
-    "cholesky": 32,
-    "lu": 32,
-    "solve": 32,
-    "inv": 32,
-    "det": 32,
-    "slogdet": 32,
-    "triangular_solve": 32,
-    "cho_solve": 32,
-    "qr": 32,
-    "eigh": 32,
-    "svd": 32,
-    "lstsq": 32,
-}
+LANES = frozenset(
+    "cholesky lu solve inv det slogdet triangular_solve cho_solve qr eigh svd lstsq".split()
+)
+LARGEST = 64  # order up to which lanes were measured to take less time than LAPACK in a loop
 MOST_COLUMNS = 4  # right-hand sides for each row: more leave the cache
 HALF = 32  # bytes: half of a vector; fewer matrices leave most lanes idle
 
@@ -49,7 +39,7 @@ def way(op: str, a: Array, b: Array | None = None, full: bool = False) -> Way:
         return "plain"
     count = size // (m * n)
     real = a.itemsize // (2 if a.dtype.kind == "c" else 1)
-    is_possible = max(m, n) <= LARGEST.get(op, 0) and (m == n or not full)
+    is_possible = op in LANES and max(m, n) <= LARGEST and (m == n or not full)
     if b is not None and b.shape[-1] > MOST_COLUMNS * n:
         is_possible = False
     if is_possible and (count >= HALF // real or small == 0):
