@@ -13,7 +13,7 @@ from tests.tolerance import eps
 
 from einloom._base.options import options
 from einloom.backend.cpu import linalg
-from einloom.backend.cpu.linalg import batched, interleaved, plain
+from einloom.backend.cpu.linalg import batched, interleaved, plain, single
 from einloom.backend.cpu.linalg.ways import way
 
 Array = np.ndarray[Any, Any]
@@ -362,8 +362,34 @@ def test_the_way_depends_on_shapes_and_options() -> None:
         assert way("solve", many[:0]) == "plain"
     with options(small=float("inf")):
         assert way("solve", many) == "plain"
+        assert way("solve", many[0]) == "single"
     with options(small=0):
         assert way("solve", many[0]) == "interleaved"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_one_small_matrix(dtype: str, rng: np.random.Generator) -> None:
+    a, b = draw(rng, (5, 5), dtype), draw(rng, (5, 2), dtype)
+    h = a @ adjoint(a)
+    for x in (a, np.asfortranarray(a), a[::-1, ::-1]):
+        close(single.solve(x, b)[0], plain.solve(x, b)[0])
+        close(single.inv(x)[0], plain.inv(x)[0])
+    for lower in (True, False):
+        close(single.cholesky(h, lower)[0], plain.cholesky(h, lower)[0])
+        half = np.tril(h) if lower else np.triu(h)
+        w, v, info = single.eigh(half, lower)
+        assert info == 0
+        assert v is not None
+        close(w, plain.eigh(half, lower)[0])
+        close(h @ v, v * w)
+        close(np.asarray(single.eigh(half, lower, False)[0]), w)
+    for x in (single.solve(a, b)[0], single.cholesky(h)[0], single.eigh(h)[1]):
+        assert x is not None
+        assert x.flags.c_contiguous
+        assert x.flags.writeable
+    a[:, 1] = 0
+    assert single.solve(a, b)[1] == plain.solve(a, b)[1] == 2
+    assert single.cholesky(-h)[1] == 1
 
 
 def test_results_do_not_depend_on_threads(rng: np.random.Generator) -> None:
