@@ -250,6 +250,7 @@ def test_solve_in_place(rng: np.random.Generator, order: Any, dtype: str) -> Non
     """One contiguous matrix is factored where it lies; a singular one is told as elsewhere."""
     a = draw(rng, (200, 200), dtype) + 20 * np.eye(200, dtype=dtype)
     b = draw(rng, (200, 1), dtype)
+    linalg.solve(a.copy(), b, overwrite_a=True)  # what is imported on first need
     for right in (b, b[:, 0]):
         own = a.copy(order)
         tracemalloc.start()
