@@ -49,7 +49,7 @@ def way(op: str, a: Array, b: Array | None = None, full: bool = False) -> Way:
     count = size // (m * n)
     real = a.itemsize // (2 if a.dtype.kind == "c" else 1)
     is_possible = op in LANES and max(m, n) <= LARGEST and (m == n or not full)
-    if b is not None and b.shape[-1] > MOST_COLUMNS * n:
+    if b is not None and max(b.shape[-2:]) > MOST_COLUMNS * max(m, n):
         is_possible = False
     least = LINE // (2 * real) if max(m, n) <= SHORT else LINE // real * num_threads()
     if is_possible and (count >= least or small == 0):
