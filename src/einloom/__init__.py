@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same at run time
+    from . import linalg as linalg
     from ._base.caches import cache_info, clear_caches
     from ._base.errors import (
         CallError,
@@ -19,6 +20,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
         EinloomError,
         ExtensionError,
         FileFormatError,
+        LinAlgError,
+        MatrixShapeError,
         MemoryLimitError,
         OptionError,
         PathError,
@@ -54,6 +57,8 @@ _HOME = {
         "EinloomError",
         "ExtensionError",
         "FileFormatError",
+        "LinAlgError",
+        "MatrixShapeError",
         "MemoryLimitError",
         "OptionError",
         "PathError",
@@ -78,6 +83,9 @@ _HOME = {
     "program.template": ("ProgramTemplate",),
     "program.trace": ("trace",),
 }
+_ROOMS = ("linalg",)
+"""Packages of their own that an attribute of einloom names."""
+
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -89,6 +97,8 @@ __all__ = [
     "ExpressionSet",
     "ExtensionError",
     "FileFormatError",
+    "LinAlgError",
+    "MatrixShapeError",
     "MemoryLimitError",
     "Network",
     "OptionError",
@@ -126,6 +136,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f".{name}", __name__)
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module 'einloom' has no attribute {name!r}")
@@ -135,4 +147,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_ROOMS})
