@@ -22,6 +22,7 @@ def intrinsics(line: int) -> dict[str, Any]:
     fetch(x, k), put(x, k, v): the k-th vector of x.
     filled(v, number): real lanes, as many as v has, of one number.
     conj(v), real(v), imag(v), size1(v) = |re| + |im|, square(v) = re² + im² and root(v): by elements.
+    whole(v): real lanes without their fractions.
     copysign(v, w), larger(v, w): of real lanes.
     choose(mask, v, w): v where the mask is true, else w. any_lane(mask): whether it is true anywhere.
     exponent_of(v): floor(log2 |v|) of normal numbers. power_of(v): 2^v of whole numbers in the range of
@@ -40,6 +41,7 @@ def intrinsics(line: int) -> dict[str, Any]:
         "size1": _of_parts(_size1, gives_real=True),
         "square": _of_parts(_square, gives_real=True),
         "root": _of_parts(_root, gives_real=True),
+        "whole": _of_parts(_whole, gives_real=True),
         "copysign": _of_two("copysign"),
         "larger": _of_two("maxnum"),
         "choose": _choose(),
@@ -186,6 +188,12 @@ def _root(builder: Any, a: Any, b: Any) -> Any:
     from .value_types import called
 
     return called(builder, "sqrt", a.type, a)
+
+
+def _whole(builder: Any, a: Any, b: Any) -> Any:
+    from .value_types import called
+
+    return called(builder, "trunc", a.type, a)
 
 
 def _of_two(name: str) -> Any:

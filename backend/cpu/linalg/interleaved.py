@@ -66,30 +66,24 @@ def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     return x, info
 
 
-def _determinants(a: Array) -> tuple[Array, Array]:
-    """Numbers of size about 1, and the powers of two that they are multiplied by."""
+def _determinants(a: Array, whole: bool) -> tuple[Array, Array]:
+    """Numbers of size about 1, and the powers of two that they are multiplied by; or the products."""
     n, row = a.shape[-1], odd(a.shape[-1])
-    found, powers = _new(a), np.empty(a.shape[:-2], np.int32)
+    found, powers = _new(a), np.empty((0,) if whole else a.shape[:-2], np.int32)
     parts = found.reshape(-1).view(real_of(a.dtype))
     run_panels(
-        gauss.det_panels, (Port(a, (row, 1)),), (row, n), n * row, n, a.dtype, parts,
+        gauss.det_panels, (Port(a, (row, 1)),), (row, n, int(whole)), n * row, n, a.dtype, parts,
         powers.reshape(-1),
     )  # fmt: skip
     return found, powers
 
 
 def det(a: Array, *, overwrite: bool = False) -> Array:
-    found, powers = _determinants(a)
-    half = powers // 2  # the power alone may overflow where the product does not
-    with np.errstate(all="ignore"):
-        one = np.ones((), real_of(a.dtype))
-        found *= np.ldexp(one, half)
-        found *= np.ldexp(one, powers - half)
-    return found
+    return _determinants(a, True)[0]
 
 
 def slogdet(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
-    found, powers = _determinants(a)
+    found, powers = _determinants(a, False)
     size = np.abs(found)
     with np.errstate(all="ignore"):
         logabsdet = np.log(size) + powers * np.log(np.asarray(2, size.dtype))

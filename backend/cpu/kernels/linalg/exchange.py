@@ -31,6 +31,11 @@ def place(offset: Any, first: int, width: int, outer: Any) -> int:
     for axis in range(axes):
         total *= outer[0, axis]
     count = min(width, total - first)
+    if axes == 1 and count == width:
+        for v in range(arrays):
+            for lane in range(width):
+                offset[v * width + lane] = (first + lane) * outer[1 + v, 0]
+        return count
     for lane in range(width):
         rest = first + (lane if lane < count else 0)
         for v in range(arrays):

@@ -26,6 +26,9 @@ put: Any = None
 root: Any = None
 size1: Any = None
 square: Any = None
+whole: Any = None
+
+FEW = 8  # rows that are exchanged by choosing among whole vectors
 
 
 @part
@@ -41,6 +44,17 @@ def swap_rows(flat: Any, pivots: Any, k: int, count: int, row: int, width: int) 
                 flat[b] = kept
                 a += width
                 b += width
+
+
+@part
+def choose_rows(x: Any, at: Any, k: int, m: int, columns: int, row: int) -> None:
+    """The same by whole vectors, which for few rows takes less time: row k and row `at`."""
+    for i in range(k + 1, m):
+        here = at == float(i)
+        for j in range(columns):
+            a, b = fetch(x, k * row + j), fetch(x, i * row + j)
+            put(x, k * row + j, choose(here, b, a))
+            put(x, i * row + j, choose(here, a, b))
 
 
 @part
@@ -63,7 +77,10 @@ def eliminate(
             at = choose(is_larger, filled(best, float(i)), at)
         put(pivots, k, at)
         if any_lane(at != float(k)):
-            swap_rows(flat, pivots, k, columns * parts, row * parts, width)
+            if m <= FEW:
+                choose_rows(x, at, k, m, columns, row)
+            else:
+                swap_rows(flat, pivots, k, columns * parts, row * parts, width)
         is_zero = best == 0.0
         failed = choose(is_zero & (failed == 0.0), filled(best, float(k + 1)), failed)
         pivot = choose(is_zero, filled(best, 1.0), fetch(x, k * row + k))
@@ -104,10 +121,11 @@ def substitute(x: Any, n: int, columns: int, row: int, tiny: Any) -> None:
 
 @part
 def tell(info: Any, first: int, count: int, codes: Any, real: Any) -> None:
-    """What lanes say becomes numbers of their matrices."""
-    put(real, 0, codes)
-    for lane in range(count):
-        info[first + lane] = int(real[lane])
+    """What lanes say becomes numbers of their matrices, which are 0 so far."""
+    if any_lane(codes != 0.0):
+        put(real, 0, codes)
+        for lane in range(count):
+            info[first + lane] = int(real[lane])
 
 
 @kernel
@@ -155,13 +173,37 @@ def lu_panels(
 
 
 @part
+def bounded(power: Any, limits: Any) -> Any:
+    """Within the exponents of normal numbers of which the inverse is normal."""
+    power = choose(power > limits[5], filled(power, limits[5]), power)
+    return larger(power, filled(power, -limits[5]))
+
+
+@part
 def bounded_exponent(term: Any, limits: Any) -> Any:
     """Of |re| + |im|; 0 where that is zero or no finite number."""
     size = size1(term)
-    power = exponent_of(size)
-    power = choose(power > limits[5], filled(power, limits[5]), power)
-    power = larger(power, filled(power, -limits[5]))
+    power = bounded(exponent_of(size), limits)
     return choose((size > 0.0) & (size <= limits[2]), power, filled(power, 0.0))
+
+
+@part
+def expanded(x: Any, n: int, row: int) -> Any:
+    """The determinant of order 2 or 3 by its products, as exact as elimination while they are in range."""
+    a, b, c, d = fetch(x, 0), fetch(x, 1), fetch(x, row), fetch(x, row + 1)
+    if n == 2:
+        return a * d - b * c
+    e, f = fetch(x, 2), fetch(x, row + 2)
+    g, h, i = fetch(x, 2 * row), fetch(x, 2 * row + 1), fetch(x, 2 * row + 2)
+    return a * (d * i - f * h) - b * (c * i - f * g) + e * (c * h - d * g)
+
+
+@part
+def give(found: Any, flat: Any, first: int, count: int, width: int, parts: int) -> None:
+    """The first vector of scratch, one number for each matrix."""
+    for lane in range(count):
+        for p in range(parts):
+            found[(first + lane) * parts + p] = flat[p * width + lane]
 
 
 @kernel
@@ -169,13 +211,22 @@ def det_panels(
     start: int, stop: int, ports: Any, outer: Any, places: Any, sizes: Any, limits: Any,
     x: Any, flat: Any, real: Any, found: Any, powers: Any,
 ) -> None:  # fmt: skip
-    """Determinants found * 2^powers, found of size 1 to 4: sizes [width, row, n]."""
+    """Determinants found * 2^powers, found of size 1 to 4: sizes [width, row, n, whether they are one]."""
     width, row, n = sizes[0], sizes[1], sizes[2]
     offset = np.empty((outer.shape[0] - 1) * width, np.int64)
     for panel in range(start, stop):
         first = panel * width
         count = place(offset, first, width, outer)
         load(flat, ports, 0, places, offset, width)
+        short = filled(fetch(x, 0), 0.0) * fetch(x, 0)
+        is_short = size1(short) < 0.0
+        if sizes[3] == 1 and (n == 2 or n == 3):
+            short = expanded(x, n, row)
+            is_short = (size1(short) >= limits[1]) & (size1(short) <= limits[2])
+            if not any_lane(~is_short):
+                put(x, 0, short)
+                give(found, flat, first, count, width, flat.shape[0] // x.shape[0])
+                continue
         eliminate(x, flat, real, n, n, n, row, width, limits[1])
         product = filled(fetch(x, 0), 1.0) * fetch(x, 0)
         one = filled(product, 1.0)
@@ -193,10 +244,13 @@ def det_panels(
             power = bounded_exponent(product, limits)
             product = product * power_of(zero - power)
             exponent = exponent + power
-        put(x, 0, product)
-        put(real, 0, exponent)
-        parts = flat.shape[0] // x.shape[0]
-        for lane in range(count):
-            for p in range(parts):
-                found[(first + lane) * parts + p] = flat[p * width + lane]
-            powers[first + lane] = int(real[lane])
+        if sizes[3] == 1:
+            half = whole(exponent * 0.5)
+            product = product * power_of(bounded(half, limits))
+            product = product * power_of(bounded(exponent - half, limits))
+        put(x, 0, choose(is_short, short, product))
+        give(found, flat, first, count, width, flat.shape[0] // x.shape[0])
+        if sizes[3] == 0:
+            put(real, 0, exponent)
+            for lane in range(count):
+                powers[first + lane] = int(real[lane])
