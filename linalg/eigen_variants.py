@@ -273,14 +273,14 @@ def _subset(attrs: Attrs, a: Array) -> Outputs:
     if n > WHOLE:
         w, v, counts, info = members.eigh_range(a, lower, "V" if by_value else "I", low, high)
     else:
-        w, v, info = cpu.eigh(a, lower)
+        w, vectors, info = cpu.eigh(a, lower)
+        assert vectors is not None
         inside = (w > low) & (w <= high) if by_value else np.ones(w.shape, np.bool_)
         first = inside.argmax(axis=-1) if n else np.zeros(a.shape[:-2], np.int64)
         counts = inside.sum(axis=-1, dtype=np.int64)
         if not by_value:
             first, counts = np.full_like(first, low), np.full_like(counts, high - low + 1)
-        w, v = _from(w, v, first)
-    assert v is not None
+        w, v = _from(w, vectors, first)
     k = n if by_value else high - low + 1
     if attrs.get("shrink"):
         k = int(counts.max(initial=0))
@@ -292,11 +292,10 @@ def _subset(attrs: Attrs, a: Array) -> Outputs:
     ), info
 
 
-def _from(w: Array, v: Array | None, first: Array) -> tuple[Array, Array]:
+def _from(w: Array, v: Array, first: Array) -> tuple[Array, Array]:
     """Eigenvalues and vectors from `first` on; what is behind the last is the last again."""
     n = w.shape[-1]
     order = np.minimum(first[..., None] + np.arange(n), max(n - 1, 0))
-    assert v is not None
     return (
         np.take_along_axis(w, order, axis=-1),
         np.take_along_axis(v, order[..., None, :], axis=-1),
