@@ -115,7 +115,13 @@ __all__ = [
 ]
 
 
+ROOMS = ("fft",)
+"""Subpackages that are names of their own."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in ROOMS:
+        return import_module(f".{name}", __name__)
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module 'einloom' has no attribute {name!r}")
@@ -125,4 +131,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *ROOMS})
