@@ -1,0 +1,263 @@
+"""Factorisations and solves by NumPy and SciPy alone: right for every shape, and never compiled.
+
+What these functions take and return, and what `info` says, is told in the package. Where the public
+function of NumPy raises for a whole batch, the batch is done again member by member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Trans = Literal["N", "T", "C"]
+QRMode = Literal["reduced", "complete", "r", "raw"]
+
+_TRANS = {"N": 0, "T": 1, "C": 2}
+
+
+def cholesky(a: Array, lower: bool = True, *, overwrite: bool = False) -> tuple[Array, Array]:
+    """a = l @ lᴴ, or uᴴ @ u; `info` is the order of the first leading minor that is not positive."""
+    info = _good(a)
+    try:
+        factor = np.linalg.cholesky(a if lower else _adjoint(a))
+        return factor if lower else _adjoint(factor).copy(), info
+    except np.linalg.LinAlgError:
+        (potrf,) = _lapack("potrf", a)
+        factor = np.empty(a.shape, a.dtype)
+        for k in np.ndindex(info.shape):
+            factor[k], info[k] = potrf(a[k], lower=lower, clean=True)
+        return factor, info
+
+
+def lu(a: Array, *, overwrite: bool = False) -> tuple[Array, Array, Array]:
+    """p @ l @ u = a, packed; `info` is one plus the first diagonal element of u that is zero."""
+    info, packed = _good(a), np.empty(a.shape, a.dtype)
+    pivots = np.empty((*a.shape[:-2], min(a.shape[-2:])), np.int32)
+    if pivots.size:
+        (getrf,) = _lapack("getrf", a)
+        for k in np.ndindex(info.shape):
+            packed[k], pivots[k], info[k] = getrf(a[k])
+    return packed, pivots, info
+
+
+def lu_solve(lu: Array, pivots: Array, b: Array, trans: Trans = "N") -> Array:
+    """x of a @ x = b, aᵀ @ x = b or aᴴ @ x = b, from what `lu` made of a."""
+    x = np.empty(b.shape, b.dtype)
+    if x.size:
+        (getrs,) = _lapack("getrs", lu)
+        for k in np.ndindex(b.shape[:-2]):
+            x[k] = getrs(lu[k], pivots[k], b[k], trans=_TRANS[trans])[0]
+    return x
+
+
+def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
+    """x of a @ x = b."""
+    info = _good(a)
+    with np.errstate(all="ignore"):
+        try:
+            return np.linalg.solve(a, b), info
+        except np.linalg.LinAlgError:
+            x = np.empty(b.shape, b.dtype)
+            (gesv,) = _lapack("gesv", a)
+            for k in np.ndindex(info.shape):
+                _, _, x[k], info[k] = gesv(a[k], b[k])
+            return x, info
+
+
+def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
+    """x of a @ x = 1."""
+    info = _good(a)
+    with np.errstate(all="ignore"):
+        try:
+            return np.linalg.inv(a), info
+        except np.linalg.LinAlgError:
+            one = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+            return solve(a, one)
+
+
+def det(a: Array, *, overwrite: bool = False) -> Array:
+    """The product of the eigenvalues."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.linalg.det(a))
+
+
+def slogdet(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
+    """(sign, log|det|) with det = sign * exp(log|det|); (0, -inf) of a singular matrix."""
+    with np.errstate(all="ignore"):
+        sign, logabsdet = np.linalg.slogdet(a)
+    return np.asarray(sign), np.asarray(logabsdet)
+
+
+def triangular_solve(
+    a: Array,
+    b: Array,
+    lower: bool,
+    trans: Trans,
+    unit_diagonal: bool,
+    left: bool = True,
+    *,
+    overwrite: bool = False,
+) -> tuple[Array, Array]:
+    """x of op(a) @ x = b, or of x @ op(a) = b; `info` is one plus the first zero on the diagonal."""
+    if not left and trans == "C":  # x @ aᴴ = b  <=>  a @ xᴴ = bᴴ
+        x, info = triangular_solve(a, _adjoint(b), lower, "N", unit_diagonal)
+        return _adjoint(x).copy(), info
+    if not left:  # x @ a = b  <=>  aᵀ @ xᵀ = bᵀ
+        other: Trans = "T" if trans == "N" else "N"
+        x, info = triangular_solve(a, b.swapaxes(-1, -2), lower, other, unit_diagonal)
+        return x.swapaxes(-1, -2).copy(), info
+    info, x = _good(a), np.empty(b.shape, b.dtype)
+    if a.shape[-1] and info.size:
+        (trtrs,) = _lapack("trtrs", a)
+        # LAPACK looks for zeros after it has returned early for no right-hand sides
+        right = b if b.shape[-1] else np.zeros((*b.shape[:-1], 1), b.dtype)
+        for k in np.ndindex(info.shape):
+            found, info[k] = trtrs(
+                a[k], right[k], lower=lower, trans=_TRANS[trans], unitdiag=unit_diagonal
+            )
+            x[k] = found[:, : b.shape[-1]]
+    return x, info
+
+
+def cho_solve(c: Array, b: Array, lower: bool = True, *, overwrite: bool = False) -> Array:
+    """x of a @ x = b, where a = c @ cᴴ, or cᴴ @ c if not `lower`; the other triangle is not read."""
+    x = np.empty(b.shape, b.dtype)
+    if x.size:
+        (potrs,) = _lapack("potrs", c)
+        for k in np.ndindex(b.shape[:-2]):
+            x[k] = potrs(c[k], b[k], lower=lower)[0]
+    return x
+
+
+def qr(a: Array, mode: QRMode, *, overwrite: bool = False) -> Any:
+    """q @ r = a. Mode "raw" gives NumPy's (h, tau), where h [..., n, m] holds the reflectors in rows."""
+    if mode == "r":
+        return np.ascontiguousarray(np.linalg.qr(a, "r"))
+    first, second = np.linalg.qr(a, mode)
+    return np.ascontiguousarray(first), np.ascontiguousarray(second)
+
+
+def eigh(
+    a: Array, lower: bool = True, vectors: bool = True, *, overwrite: bool = False
+) -> tuple[Array, Array | None, Array]:
+    """a @ v = v * w, w ascending and real; reads one triangle of a."""
+    triangle: Literal["L", "U"] = "L" if lower else "U"
+
+    def run(a: Array) -> tuple[Array, ...]:
+        if vectors:
+            return tuple(np.linalg.eigh(a, triangle))
+        return (np.linalg.eigvalsh(a, triangle),)
+
+    (w, *v), info = _by_members(run, a)
+    return w, v[0] if vectors else None, info
+
+
+def svd(
+    a: Array, full: bool = False, vectors: bool = True, *, overwrite: bool = False
+) -> tuple[Array | None, Array, Array | None, Array]:
+    """u * s @ vh = a, s descending."""
+
+    def run(a: Array) -> tuple[Array, ...]:
+        if vectors:
+            return tuple(np.linalg.svd(a, full_matrices=full))
+        return (np.linalg.svd(a, compute_uv=False),)
+
+    found, info = _by_members(run, a)
+    if not vectors:
+        return None, found[0], None, info
+    u, s, vh = found
+    return u, s, vh, info
+
+
+def eig(
+    a: Array, left: bool = False, right: bool = True, *, overwrite: bool = False
+) -> tuple[Array, Array | None, Array | None, Array]:
+    """a @ vr = vr * w and vlᴴ @ a = w[:, None] * vlᴴ, columns of norm 1; always complex."""
+    dtype = np.result_type(a.dtype, np.complex64)
+    if left:
+        return _eig_by_members(a, right, dtype)
+
+    def run(a: Array) -> tuple[Array, ...]:
+        found = tuple(np.linalg.eig(a)) if right else (np.linalg.eigvals(a),)
+        return tuple(x.astype(dtype) for x in found)
+
+    (w, *v), info = _by_members(run, a)
+    return w, None, v[0] if right else None, info
+
+
+def lstsq(
+    a: Array, b: Array, rcond: float, *, overwrite: bool = False
+) -> tuple[Array, Array, Array, Array, Array]:
+    """x of least norm with |a @ x - b| least; `residuals` [..., k] are the sums of |a @ x - b|²."""
+    (m, n), k = a.shape[-2:], b.shape[-1]
+    batch, real = a.shape[:-2], np.finfo(a.dtype).dtype
+    x, info = np.empty((*batch, n, k), a.dtype), _good(a)
+    residuals, rank = np.empty((*batch, k), real), np.zeros(batch, np.int32)
+    s = np.empty((*batch, min(m, n)), real)
+    for i in np.ndindex(batch):
+        try:
+            x[i], sums, rank[i], s[i] = np.linalg.lstsq(a[i], b[i], rcond=rcond)
+        except np.linalg.LinAlgError:
+            info[i] = 1
+            continue
+        with np.errstate(all="ignore"):
+            off = None if sums.size else abs(a[i] @ x[i] - b[i])
+            residuals[i] = sums if off is None else (off * off).sum(axis=0)
+    return x, residuals, rank, s, info
+
+
+# ---- helpers -------------------------------------------------------------------------------------
+
+
+def _good(a: Array) -> Array:
+    return np.zeros(a.shape[:-2], np.int32)
+
+
+def _adjoint(a: Array) -> Array:
+    return a.swapaxes(-1, -2).conj()
+
+
+def _lapack(name: str, a: Array) -> Any:
+    from scipy.linalg import get_lapack_funcs
+
+    return get_lapack_funcs((name,), (a,))
+
+
+def _by_members(
+    run: Callable[[Array], tuple[Array, ...]], a: Array
+) -> tuple[tuple[Array, ...], Array]:
+    """`run` on the batch; if it raises, on each member, where `info` is 1 if it raises again."""
+    info = _good(a)
+    with np.errstate(all="ignore"):
+        try:
+            return tuple(np.ascontiguousarray(x) for x in run(a)), info
+        except np.linalg.LinAlgError:
+            pass
+        one = run(np.zeros(a.shape[-2:], a.dtype))  # dtypes and shapes
+        found = tuple(np.empty(info.shape + x.shape, x.dtype) for x in one)
+        for k in np.ndindex(info.shape):
+            try:
+                for whole, x in zip(found, run(a[k]), strict=True):
+                    whole[k] = x
+            except np.linalg.LinAlgError:
+                info[k] = 1
+        return found, info
+
+
+def _eig_by_members(
+    a: Array, right: bool, dtype: np.dtype[Any]
+) -> tuple[Array, Array, Array | None, Array]:
+    """With left eigenvectors, which NumPy does not give."""
+    from scipy.linalg import eig
+
+    info, w = _good(a), np.empty(a.shape[:-1], dtype)
+    vl, vr = np.empty(a.shape, dtype), np.empty(a.shape, dtype)
+    for k in np.ndindex(info.shape) if a.size else ():
+        try:
+            w[k], vl[k], vr[k] = eig(a[k], left=True, right=True)
+        except (ValueError, np.linalg.LinAlgError):  # not finite, not converged
+            info[k] = 1
+    return w, vl, vr if right else None, info
