@@ -158,7 +158,7 @@ def _run(
 def _serves(what: Transform, a: Any) -> bool:
     """Whether the result may be written over the operand."""
     kinds = "c" if what.kind == "c2c" else "fc" if what.kind in ("dct", "dst") else ""
-    return a.dtype.kind in kinds and a.flags.writeable and not 0 in a.strides
+    return a.dtype.kind in kinds and a.flags.writeable and 0 not in a.strides
 
 
 def _elsewhere(

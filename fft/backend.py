@@ -28,7 +28,7 @@ from .transforms_n import (
     rfftn,
 )
 
-ua_domain = "numpy.scipy.fft"
+__ua_domain__ = "numpy.scipy.fft"
 
 FUNCTIONS = {
     function.__name__: function
@@ -42,7 +42,9 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-def ua_function(method: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def __ua_function__(  # noqa: N807
+    method: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
     """The function of this package with the name of SciPy's, with what it was called with."""
     name = method.__name__
     function = FUNCTIONS.get(name)

@@ -130,4 +130,3 @@ def _length(target: Any, call: str) -> int:
     if n < 0 or (n == 0 and call == "prev_fast_len"):
         raise OptionError(f"{call}({n}): Target length must be positive")
     return n
-

@@ -49,10 +49,10 @@ def fht(a: Any, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -
         u[0] = 0
     if bias:
         x = x * np.exp(-bias * steps * dln)
-    A = _filtered(x, u, n)
+    result = _filtered(x, u, n)
     if bias:
-        A *= np.exp(-bias * (steps * dln + offset))
-    return to_torch(A) if is_torch(a) else A
+        result *= np.exp(-bias * (steps * dln + offset))
+    return to_torch(result) if is_torch(a) else result
 
 
 def ifht(A: Any, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Any:  # noqa: N803

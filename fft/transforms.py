@@ -36,8 +36,8 @@ def fft(
     As `scipy.fft.fft`.
 
     >>> import numpy as np
-    >>> fft([1.0, 1, 1, 1])
-    array([4.+0.j, 0.+0.j, 0.+0.j, 0.+0.j])
+    >>> fft([1.0, 2, 4])[1:]
+    array([-2.+1.73205081j, -2.-1.73205081j])
     >>> fft(np.ones((3, 5), np.float32), 8).dtype
     dtype('complex64')
     """
@@ -52,8 +52,8 @@ def ifft(
 
     As `scipy.fft.ifft`.
 
-    >>> ifft([4.0, 0, 0, 0])
-    array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
+    >>> ifft([4.0, 0, 0, 0]).real
+    array([1., 1., 1., 1.])
     """
     return along_one("ifft", "c2c", False, x, n, axis, norm, overwrite_x, workers, plan, out)
 
@@ -67,7 +67,7 @@ def rfft(
     Arguments and errors are those of `fft`; complex x raises `DTypeError`. As `scipy.fft.rfft`.
 
     >>> rfft([1.0, 2, 4])
-    array([ 7. +0.j        , -2. +1.73205081j])
+    array([ 7.+0.j        , -2.+1.73205081j])
     """
     return along_one("rfft", "r2c", True, x, n, axis, norm, overwrite_x, workers, plan, out)
 
@@ -114,7 +114,7 @@ def ihfft(
 
     Arguments and errors are those of `rfft`. As `scipy.fft.ihfft`.
 
-    >>> ihfft([8.0, -2, 0, -2])
-    array([1.-0.j, 2.-0.j, 3.-0.j])
+    >>> ihfft([8.0, -2, 0, -2]).real
+    array([1., 2., 3.])
     """
     return along_one("ihfft", "r2c", False, x, n, axis, norm, overwrite_x, workers, plan, out)

@@ -35,9 +35,9 @@ def fftn(
     The other errors are those of `fft`. As `scipy.fft.fftn`.
 
     >>> import numpy as np
-    >>> fftn(np.eye(2))
-    array([[2.+0.j, 0.+0.j],
-           [0.+0.j, 2.+0.j]])
+    >>> fftn(np.eye(2)).real
+    array([[2., 0.],
+           [0., 2.]])
     """
     return along_many("fftn", "c2c", True, x, s, axes, norm, overwrite_x, workers, plan, out)
 

@@ -228,6 +228,22 @@ def traced_among(values: Sequence[Any]) -> Traced | None:
     return next((x for x in values if isinstance(x, Traced)), None)
 
 
+def traced_extension(family: str, attrs: Mapping[str, Any], *values: Traced) -> tuple[Traced, ...]:
+    """Append one call of an extension family to the trace of its operands; its results.
+
+    >>> from einloom.program.extension import register_family, unregister_family
+    >>> _ = register_family("docs.twice.v1", lambda attrs, inputs: inputs * 2)
+    >>> print(trace(lambda x: traced_extension("docs.twice.v1", {}, x), "float64[n]"))
+    template(%0: float64[n])
+      %1, %2 = extension:docs.twice.v1(%0)  # float64[n], float64[n], 16*n B
+      return %1, %2
+    >>> unregister_family("docs.twice.v1")
+    """
+    session = values[0].session
+    slots = [session.slot(x, f"{family}: operand {k}") for k, x in enumerate(values)]
+    return tuple(Traced(session, slot) for slot in session.build.extension(family, *slots, **attrs))
+
+
 # ---- arithmetic ----------------------------------------------------------------------------------
 
 
@@ -242,7 +258,7 @@ def _binary(op: str, x: Any, y: Any) -> Traced:
                 f"the program needs must be an argument of the traced function"
             )
     dtype = _promoted(op, x, y)
-    shape = _broadcast_shape(op, *(value.shape for value in (x, y) if isinstance(value, Traced)))
+    shape = broadcast_shape(op, *(value.shape for value in (x, y) if isinstance(value, Traced)))
     operands = []
     for value in (x, y):
         if isinstance(value, Traced):
@@ -265,7 +281,7 @@ def _promoted(op: str, x: Any, y: Any) -> np.dtype[Any]:
     return dtype
 
 
-def _broadcast_shape(op: str, *shapes: Shape) -> Shape:
+def broadcast_shape(op: str, *shapes: Shape) -> Shape:
     """The shape that these broadcast to; a size known later is not taken for 1."""
     ndim = max(map(len, shapes))
     padded = [(1,) * (ndim - len(shape)) + tuple(shape) for shape in shapes]
@@ -293,7 +309,7 @@ def _matmul(x: Any, y: Any) -> Traced:
     a, b = session.convert(x, dtype), session.convert(y, dtype)
     a = session.op("expand_dims", a, axes=(0,)) if x.ndim == 1 else a
     b = session.op("expand_dims", b, axes=(1,)) if y.ndim == 1 else b
-    batch = _broadcast_shape("matmul", a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shape("matmul", a.shape[:-2], b.shape[:-2])
     a = session.broadcast(a, (*batch, *a.shape[-2:]))
     b = session.broadcast(b, (*batch, *b.shape[-2:]))
     out = session.op("matmul", a, b)

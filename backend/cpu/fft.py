@@ -30,7 +30,9 @@ Kind = Literal["c2c", "r2c", "c2r", "dct", "dst"]
 How = Literal["whole", "batch", "lines", "columns"]
 
 TINY = 1 << 12  # elements below which nobody asks what a transform costs
-SHARED = 1 << 17  # elements times log2 of the length from which threads pay: some 100 µs of one core
+SHARED = (
+    1 << 17
+)  # elements times log2 of the length from which threads pay: some 100 µs of one core
 CHUNK = 1 << 19  # bytes of the members that are transformed at a time
 MEMBER = 1 << 20  # bytes of a member of a batch that a core keeps to itself
 

@@ -15,7 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MODULES = ("scipy.fft._duccfft.pyduccfft", "scipy.fft._pocketfft.pypocketfft")
-NORMS = ("backward", "ortho", "forward")  # of a forward transform, by what the compiled functions call it
+NORMS = (
+    "backward",
+    "ortho",
+    "forward",
+)  # of a forward transform, by what the compiled functions call it
 
 Call = Callable[..., Any]
 
@@ -71,7 +75,7 @@ def _try_out(found: Native) -> None:
     spectrum[0, 1] = complex(-2.0, np.sqrt(3.0))
     out = np.empty((1, 3))
     full = np.array([[7.0, spectrum[0, 1], spectrum[0, 1].conj()]])
-    close = [
+    close: list[tuple[Any, Any]] = [
         (found.c2c(x + 0j, (1,), True, 0, np.empty((1, 3), complex), 1), full),
         (found.r2c(x, (1,), True, 0, None, 1), spectrum),
         (found.c2r(spectrum, (1,), 3, False, 2, out, 1), x),

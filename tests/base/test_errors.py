@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,8 @@ BUILTIN: dict[str, tuple[type[Exception], ...]] = {
     "MemoryLimitError": (MemoryError,),
     "WorkerLostError": (RuntimeError,),
     "FileFormatError": (ValueError,),
+    "LinAlgError": (np.linalg.LinAlgError, ValueError),
+    "MatrixShapeError": (np.linalg.LinAlgError, ValueError),
     "ProgramError": (ValueError,),
     "ExtensionError": (LookupError,),
     "Unsupported": (NotImplementedError,),
@@ -103,3 +107,14 @@ def test_wide_spot_stays_in_the_window() -> None:
     text = "a" * 300
     shown, carets = caret(text, 100, 200).split("\n")
     assert len(carets) <= len(shown)
+
+
+def test_linear_algebra_names_the_members() -> None:
+    """What failed survives a pickle, as an executor makes one."""
+    error = pickle.loads(
+        pickle.dumps(errors.LinAlgError("2 of 3", np.array([0, 1, 2]), ((1,), (2,))))
+    )
+    assert str(error) == "2 of 3"
+    assert error.failed == ((1,), (2,))
+    assert error.info.tolist() == [0, 1, 2]
+    assert errors.LinAlgError("all").info is None

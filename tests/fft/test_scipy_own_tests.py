@@ -17,7 +17,13 @@ import pytest
 
 import einloom
 
-MODULES = ("test_basic", "test_helper", "test_real_transforms", "test_multithreading", "test_fftlog")
+MODULES = (
+    "test_basic",
+    "test_helper",
+    "test_real_transforms",
+    "test_multithreading",
+    "test_fftlog",
+)
 
 PLUGIN = """
 import json, os

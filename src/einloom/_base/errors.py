@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
 
 
 class EinloomError(Exception):
@@ -43,6 +46,29 @@ class ConversionError(EinloomError, TypeError):
 
 class MemoryLimitError(EinloomError, MemoryError):
     """The predicted peak memory exceeds the limit, so that nothing has been run; or none was left."""
+
+
+class LinAlgError(EinloomError, np.linalg.LinAlgError):
+    """A factorisation or a solve failed, for some matrices of a batch or for all.
+
+    Attributes:
+        info: the code of every matrix, of the batch's shape: 0 good, > 0 LAPACK's (which pivot, or no
+            convergence), -1 not finite. None where nothing was computed.
+        failed: batch indices of those that failed, as tuples.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        info: np.ndarray[Any, Any] | None = None,
+        failed: tuple[tuple[int, ...], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.info, self.failed = info, failed
+
+
+class MatrixShapeError(ShapeError, LinAlgError):
+    """Matrices have shapes that the function does not take: not square, say."""
 
 
 class FileFormatError(EinloomError, ValueError):

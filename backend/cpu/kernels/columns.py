@@ -1,0 +1,148 @@
+"""Fourier transforms along an axis whose lines lie side by side, by vectors that run across the lines.
+
+Stockham's form of the fast Fourier transform: every pass reads one half of a tile and writes the other, and
+the result is in order (C. Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, 1.7).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import kernel
+
+# put here before a kernel is compiled; see butterflies.py and turns.py
+butterfly2: Any = None
+butterfly3: Any = None
+butterfly4: Any = None
+butterfly5: Any = None
+butterfly7: Any = None
+butterfly8: Any = None
+final2: Any = None
+final3: Any = None
+final4: Any = None
+final5: Any = None
+final7: Any = None
+final8: Any = None
+gather_pairs: Any = None
+peek: Any = None
+poke: Any = None
+scatter_pairs: Any = None
+
+
+@kernel
+def transform_columns(
+    start: int,
+    stop: int,
+    places: Any,  # [2]: addresses of operand and result
+    outer: Any,  # [3, axes]: sizes of the other axes, their strides in both
+    sizes: Any,  # [9]: see below
+    radices: Any,  # of the passes
+    twiddles: Any,  # for every pass but the last, and every turn p below n / (radix so far): see below
+    scale: Any,  # what the result is multiplied by
+    scratch: Any,  # two halves of [n, width] units
+) -> None:
+    """For tiles start..stop: lines side by side are gathered, transformed in scratch, and scattered.
+
+    Sizes: the length n, strides of the axis in operand and result, lines side by side, lanes of a vector,
+    vectors of a tile, tiles of the lines side by side, 1 for the inverse transform, elements of a half of
+    scratch. Strides and offsets count real numbers.
+
+    A pass of radix r, of which those before have the product s, m = n / (s r), does for p < m and q < s
+
+        y[q + s (r p + t)] = w^(p t) sum_j exp(-2 pi i j t / r) x[q + s (p + m j)],  w = exp(-2 pi i / (m r))
+
+    and the powers of w for p are r - 1 complex numbers of the table. The inverse transform is the same with
+    real and imaginary parts exchanged.
+    """
+    n, of_row, to_row, lines, lanes = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
+    width, blocks, is_inverse, half = sizes[5], sizes[6], sizes[7], sizes[8]
+    unit = 2 * lanes
+    real = lanes if is_inverse else 0
+    imag = 0 if is_inverse else lanes
+    axes = outer.shape[1]
+    for tile in range(start, stop):
+        block, rest = tile % blocks, tile // blocks
+        of, to = 2 * block * width * lanes, 2 * block * width * lanes
+        for axis in range(axes - 1, -1, -1):
+            k = rest % outer[0, axis]
+            rest //= outer[0, axis]
+            of += k * outer[1, axis]
+            to += k * outer[2, axis]
+        count = min(width * lanes, lines - block * width * lanes)
+        whole = count // lanes
+        tail = count - whole * lanes
+        vectors = whole + (1 if tail else 0)
+        at = 0
+        for i in range(n):
+            base = of + i * of_row
+            for _ in range(whole):
+                gather_pairs(scratch, at + real, imag - real, places[0], base)
+                at += unit
+                base += unit
+            if tail:
+                for k in range(unit):
+                    scratch[at + k] = 0
+                for k in range(tail):
+                    scratch[at + real + k] = peek(places[0], base + 2 * k, scratch)
+                    scratch[at + imag + k] = peek(places[0], base + 2 * k + 1, scratch)
+                at += unit
+        x, y = 0, half
+        s, w = vectors * unit, 0
+        m = n
+        for number in range(radices.shape[0]):
+            r = radices[number]
+            m //= r
+            step = s * m
+            if m == 1:
+                for q in range(0, s, unit):
+                    if r == 8:
+                        final8(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 4:
+                        final4(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 2:
+                        final2(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 3:
+                        final3(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 5:
+                        final5(scratch, x + q, step, y + q, s, twiddles, 0)
+                    else:
+                        final7(scratch, x + q, step, y + q, s, twiddles, 0)
+            else:
+                for p in range(m):
+                    a, b = x + p * s, y + p * s * r
+                    if r == 8:
+                        for q in range(0, s, unit):
+                            butterfly8(scratch, a + q, step, b + q, s, twiddles, w)
+                    elif r == 4:
+                        for q in range(0, s, unit):
+                            butterfly4(scratch, a + q, step, b + q, s, twiddles, w)
+                    elif r == 2:
+                        for q in range(0, s, unit):
+                            butterfly2(scratch, a + q, step, b + q, s, twiddles, w)
+                    elif r == 3:
+                        for q in range(0, s, unit):
+                            butterfly3(scratch, a + q, step, b + q, s, twiddles, w)
+                    elif r == 5:
+                        for q in range(0, s, unit):
+                            butterfly5(scratch, a + q, step, b + q, s, twiddles, w)
+                    else:
+                        for q in range(0, s, unit):
+                            butterfly7(scratch, a + q, step, b + q, s, twiddles, w)
+                    w += 2 * (r - 1)
+            s *= r
+            x, y = y, x
+        if scale != 1:
+            for k in range(x, x + n * vectors * unit):
+                scratch[k] *= scale
+        at = x
+        for i in range(n):
+            base = to + i * to_row
+            for _ in range(whole):
+                scatter_pairs(scratch, at + real, imag - real, places[1], base)
+                at += unit
+                base += unit
+            if tail:
+                for k in range(tail):
+                    poke(places[1], base + 2 * k, scratch[at + real + k])
+                    poke(places[1], base + 2 * k + 1, scratch[at + imag + k])
+                at += unit
