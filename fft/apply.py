@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from ..backend.door import is_torch, to_torch
 from ..program.trace import Traced
 from . import engine, traced
 from .arguments import (
-    NORMS,
     checked_out,
     fitted,
     length,
@@ -69,7 +68,9 @@ def along_one(
     elif n != size or type(n) is not int:
         a, copied = fitted(a, (k,), (length(n, call),))
         mine = mine or copied
-    code = NORMS[norm] if norm is None else norm_code(norm, True, call)
+    code = 0 if norm is None else norm_code(norm, True, call)
+    if kind == "dct" and type_ == 1 and a.shape[k] < 2:
+        _no_step(call)
     what = Transform(kind, forward, code if forward else 2 - code, last, type_, orthogonalize)
     if plan is not None:
         check_plan(plan, what, a, (k,), call)
@@ -118,11 +119,19 @@ def along_many(
             f"{call}: invalid number of data points ({list(lengths)}) specified; a transform has at "
             f"least one along each axis"
         )
+    if kind == "dct" and type_ == 1 and min(lengths) < 2:
+        _no_step(call)
     a, copied = fitted(a, which, lengths)
     what = Transform(kind, forward, code, last, type_, orthogonalize)
     if plan is not None:
         check_plan(plan, what, a, which, call)
     return _run(call, what, x, a, which, mine or copied or overwrite_x, threads, out)
+
+
+def _no_step(call: str) -> NoReturn:
+    raise ShapeError(
+        f"{call}(type=1): a cosine transform of type 1 has at least two points, both ends"
+    )
 
 
 def _along_none(call: str, kind: Kind, x: Any, a: Any, out: Any) -> Any:

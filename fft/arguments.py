@@ -52,9 +52,11 @@ def _float_of(x: np.ndarray[Any, Any], call: str) -> Any:
         return WIDENED[name]
     if kind == "O":
         try:
-            return np.result_type(np.float64, *{type(value) for value in x.flat})
+            found = np.result_type(np.float64, *{type(value) for value in x.flat})
         except TypeError:
-            pass
+            found = x.dtype
+        if found.kind in "fc":
+            return found
     raise DTypeError(
         f"{call}: x of dtype {dtype_name(x.dtype)} is no array of numbers; convert it first, "
         f"x.astype(float)"
@@ -146,6 +148,8 @@ def fitted(
 ) -> tuple[np.ndarray[Any, Any], bool]:
     """x cut or padded with zeros to these lengths, and whether that is a copy."""
     shape = list(x.shape)
+    if all(shape[axis] == n for axis, n in zip(axes, lengths, strict=True)):
+        return x, False
     inside = [slice(None)] * x.ndim
     for axis, n in zip(axes, lengths, strict=True):
         inside[axis] = slice(0, min(n, shape[axis]))

@@ -147,7 +147,8 @@ def plan(
         raise ShapeError(f"{call}: n={n} does not belong to {lengths[-1]} bins")
     if type not in INVERSE:
         raise OptionError(f"{call}(type={type!r}): types are 1, 2, 3 and 4")
-    type = type if forward else INVERSE[type]
+    if word in ("dct", "dst") and not forward:
+        type = INVERSE[type]
     code = norm_code(norm, forward, call)
     what = Transform(word, forward, code, last, type, orthogonalize)  # type: ignore[arg-type]
     x = np.lib.stride_tricks.as_strided(np.empty(1, dtype), given, _strides(given, dtype, order))

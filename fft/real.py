@@ -8,9 +8,6 @@ from .._base.errors import Unsupported
 from .apply import along_many, along_one
 from .plans import INVERSE
 
-LEAST = {"dct": 2, "dst": 1}
-"""Points that type 1 needs: between both ends of a cosine there is at least one step."""
-
 
 def _type(call: str, type: Any, forward: bool) -> int:
     if type not in INVERSE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,16 @@ def turn(numerator: Array, denominator: int) -> Array:
     return np.cos(angle) + np.clongdouble(1j) * np.sin(angle)
 
 
+@cache
+def roots(n: int) -> Array:
+    return turn(np.arange(n), max(1, n))
+
+
 def dft(x: Array, axis: int, sign: int) -> Array:
     """sum_j x[j] exp(sign 2 pi i j k / n) along an axis."""
     n = x.shape[axis]
     k = np.arange(n)
-    matrix = turn(sign * np.outer(k, k), max(1, n))
+    matrix = roots(n)[sign * np.outer(k, k) % max(1, n)]
     return np.moveaxis(np.moveaxis(x.astype(np.clongdouble), axis, -1) @ matrix, -1, axis)
 
 

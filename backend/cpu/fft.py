@@ -90,6 +90,7 @@ class Step(NamedTuple):
     axes: Axes
     along: int = -1
     rows: int = 0  # of `along` that are transformed at a time; 0: a thread's share at once
+    inside: tuple[Step, ...] = ()  # the steps of these rows, where they are more than one call
 
 
 def transform(
@@ -143,7 +144,10 @@ def _run(what: Transform, step: Step, x: Any, out: Any, threads: int) -> None:
     def piece(start: int, stop: int) -> None:
         for begin in range(start, stop, rows):
             index = (*ahead, slice(begin, min(begin + rows, stop)))
-            what.call(x[index], step.axes, out[index])
+            if step.inside:
+                _one_by_one(what, step.inside, x[index], out[index], 1)
+            else:
+                what.call(x[index], step.axes, out[index])
 
     parallel_for(piece, n, threads)
 
@@ -190,23 +194,33 @@ def steps(case: Case) -> tuple[Step, ...]:
     what, shape, dtype, axes, threads, _ = case
     if len(axes) == 1:
         return (_step(case, what.kind, shape, axes[0]),)
-    batch = [axis for axis in range(len(shape)) if axis not in axes]
+    batch = [axis for axis in range(len(shape) - 1) if axis not in axes]
     along = max(batch, key=lambda axis: shape[axis], default=-1)
-    member = dtype.itemsize * math.prod(shape[axis] for axis in axes)
-    if batch and member <= MEMBER and shape[along] >= threads:
-        slab = member * math.prod(shape[axis] for axis in batch) // shape[along]
-        return (Step("batch", axes, along, max(1, CHUNK // slab)),)
+    slab = dtype.itemsize * math.prod(shape) // max(1, shape[along])
+    each = _by_axis(case._replace(threads=1))
+    if batch and slab <= MEMBER and shape[along] >= threads:
+        inside = each if any(step.how == "columns" for step in each) else ()
+        return (Step("batch", axes, along, max(1, CHUNK // slab), inside),)
+    return each if threads == 1 else _by_axis(case)
+
+
+def _by_axis(case: Case) -> tuple[Step, ...]:
+    """One axis after another, the halved one where the numbers are real."""
+    what, shape, dtype, axes, _, _ = case
     if what.kind == "c2c" and dtype.kind == "f":
         return (Step("whole", axes),)  # the library does half the work, by symmetry
     if what.kind == "c2r":
-        return tuple(
-            _step(case, "c2r" if k == len(axes) - 1 else "c2c", shape, axis)
-            for k, axis in enumerate(axes)
+        *others, last = axes
+        found = (
+            *(_step(case, "c2c", shape, axis) for axis in others),
+            _step(case, "c2r", shape, last),
         )
+        return (Step("whole", axes),) if all(step.how == "whole" for step in found) else found
     after = what.result(shape, dtype, axes)[0]
-    rest = "c2c" if what.kind == "r2c" else what.kind
+    rest: Kind = "c2c" if what.kind == "r2c" else what.kind
     first = _step(case, what.kind, shape, axes[-1])
-    return (first, *(_step(case, rest, after, axis) for axis in axes[-2::-1]))
+    found = (first, *(_step(case, rest, after, axis) for axis in axes[-2::-1]))
+    return (Step("whole", axes),) if all(step.how == "whole" for step in found) else found
 
 
 def _step(case: Case, kind: Kind, shape: Shape, axis: int) -> Step:

@@ -22,11 +22,13 @@ from .kernels.columns import transform_columns
 from .threads import parallel_for
 
 LINE = 64  # bytes of a vector
-CACHE = 1 << 20  # bytes of a core's own cache that a tile may take, where rows would be short otherwise
+CACHE = (
+    1 << 20
+)  # bytes of a core's own cache that a tile may take, where rows would be short otherwise
 MOST = 2 << 20  # bytes of a tile of one vector
 WIDTH = 8  # most vectors of a tile
 SHORTEST = 8  # points
-REALS = {"F": np.dtype(np.float32), "D": np.dtype(np.float64)}
+REALS: dict[str, np.dtype[Any]] = {"F": np.dtype(np.float32), "D": np.dtype(np.float64)}
 
 
 def is_allowed(x: Any) -> bool:
@@ -78,6 +80,8 @@ def run(
         run(kind, forward, norm, x, beside, axis, n, threads)
         np.copyto(out, beside)
         return
+    if x.strides[-1] != x.itemsize:  # `out` of an earlier step, say
+        x = np.ascontiguousarray(x)
     dtype = REALS[out.dtype.char]
     n, lines = x.shape[axis], x.shape[-1]
     lanes = LINE // dtype.itemsize

@@ -72,9 +72,9 @@ def _own_dtype(apart: Any) -> DType | None:
 
 
 def some_dtype(op: str) -> DType:
-    """A dtype that the op takes: float64, else int64, else bool."""
+    """A dtype that the op takes: float64, else int64, else bool, else complex128."""
     kinds = CATALOGUE[op].dtypes
-    names = (("float", "float64"), ("int", "int64"), ("bool", "bool"))
+    names = (("float", "float64"), ("int", "int64"), ("bool", "bool"), ("complex", "complex128"))
     return np.dtype(next(name for kind, name in names if kind in kinds))
 
 

@@ -21,7 +21,8 @@ def side(itemsize: int) -> int:
 
 def intrinsics() -> dict[str, Any]:
     """The names: plus, times, largest, smallest; transpose_block, stream_block, copy_line, stream_line;
-    widened_float16, widened_bfloat16; fresh, relax, count_ones; those of panels.py, across.py, turns.py and butterflies.py.
+    widened_float16, widened_bfloat16; fresh, relax, count_ones; those of panels.py, across.py, turns.py and
+    butterflies.py.
 
     plus and times of two floats may be reordered, so that a loop over them becomes vectors (the
     fastmath flag is on the one instruction, not on what the loop computes besides); largest and smallest
