@@ -8,6 +8,7 @@ from ..harness import CaseResult
 from .einsum import einsum
 from .elementwise import elementwise
 from .expressions import expressions
+from .fft import fft
 from .first_calls import cold
 from .gemm_batch import gemm_batch
 from .imports import imports
@@ -34,6 +35,7 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "program": program,
     "layouts": layouts,
     "plan": plan,
+    "fft": fft,
     "import": imports,
 }
 
