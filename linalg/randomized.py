@@ -6,27 +6,36 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import OptionError
+from ..backend.catalogue import Attrs
 from ..backend.cpu import linalg as cpu
 from ..backend.cpu.threefry import normal
-from .beyond import Failure, OnError, matrices, settle
+from ..backend.dims import minimum
+from ..backend.spec import ArraySpec
+from . import rules
+from .beyond import finished, one_of, whole
+from .failures import OnError
 from .gauges import Gauge, canonical_svd
-from .truncated import one_of
+from .op import Specs, apply, define
+from .operands import adjoint, matrix, wrap_of
+from .ops import NO_SVD
+from .results import SVDResult
 
 Array = np.ndarray[Any, Any]
+
+OVERSAMPLING, ITERATIONS = 10, 2
 
 
 def randomized_svd(
     a: Any,
     rank: int,
     *,
-    oversampling: int = 10,
-    power_iterations: int = 2,
+    oversampling: int = OVERSAMPLING,
+    power_iterations: int = ITERATIONS,
     seed: int = 0,
     gauge: Gauge = "raw",
     on_error: OnError = "raise",
-    check_finite: bool = True,
-) -> tuple[Any, Any, Any]:
+    check_finite: bool = False,
+) -> Any:
     """a ~ u @ diag(s) @ vh of the given rank, from the range of (a aᴴ)^q a Ω with a random Ω.
 
     The columns of Ω are rank + oversampling normal vectors; their images span nearly the leading left
@@ -44,14 +53,14 @@ def randomized_svd(
         power_iterations: q.
         seed: 0 <= seed < 2**64.
         gauge: "canonical" fixes signs and phases, see `canonical_svd`.
-        on_error, check_finite: as in `truncated_svd`.
+        check_finite, on_error: as everywhere in this package.
 
     Returns:
-        u [..., m, rank], s [..., rank], vh [..., rank, n].
+        SVDResult(U [..., m, rank], S [..., rank], Vh [..., rank, n]). With on_error="info" (result, info).
 
     Raises:
-        LinAlgError: no convergence, with the indices of the matrices.
-        ShapeError, DTypeError, OptionError: what cannot be meant.
+        LinAlgError: no convergence, as with NaN in a matrix.
+        OptionError: an argument without meaning.
 
     Complexity: 2 (q + 1) products of m n (rank + oversampling) multiplications.
     N. Halko, P. Martinsson, J. Tropp, SIAM Rev. 53, 217 (2011), algorithms 4.4 and 5.1.
@@ -63,36 +72,55 @@ def randomized_svd(
     True
     """
     call = "randomized_svd"
-    for name, value, least in (
-        ("rank", rank, 1),
-        ("oversampling", oversampling, 0),
-        ("power_iterations", power_iterations, 0),
-        ("seed", seed, 0),
+    attrs: dict[str, Any] = {}
+    for name, value, least, plain in (
+        ("rank", rank, 1, None),
+        ("oversampling", oversampling, 0, OVERSAMPLING),
+        ("power_iterations", power_iterations, 0, ITERATIONS),
+        ("seed", seed, 0, 0),
     ):
-        _whole(call, name, value, least)
+        whole(call, name, value, least)
+        if value != plain:
+            attrs[name] = int(value)
     one_of(call, "gauge", gauge, ("raw", "canonical"))
-    one_of(call, "on_error", on_error, ("raise", "nan"))
-    a = matrices(a, call, check_finite=check_finite)
-    rank = min(rank, *a.shape[-2:])
-    basis = _range(a, min(rank + oversampling, *a.shape[-2:]), power_iterations, seed)
-    u, s, vh, info = cpu.svd(basis.conj().swapaxes(-1, -2) @ a)
+    if gauge != "raw":
+        attrs["gauge"] = gauge
+    outputs, info = apply(RANDOMIZED_SVD, call, (matrix(call, a),), attrs, on_error, check_finite)
+    return finished(SVDResult(*outputs), info, on_error, wrap_of(a))
+
+
+def _rule(attrs: Attrs, inputs: Specs) -> Specs:
+    """[..., m, n] -> U, real S, Vh of rank min(m, n, rank)"""
+    (x,) = inputs
+    batch, m, n = rules.parts(x)
+    r = minimum(minimum(m, n), attrs["rank"])
+    return (
+        ArraySpec(x.dtype, (*batch, m, r)),
+        ArraySpec(rules.real(x.dtype), (*batch, r)),
+        ArraySpec(x.dtype, (*batch, r, n)),
+    )
+
+
+def _run(attrs: Attrs, a: Array) -> tuple[tuple[Any, ...], Array | None]:
+    bound = min(a.shape[-2:])
+    rank = min(attrs["rank"], bound)
+    columns = min(rank + attrs.get("oversampling", OVERSAMPLING), bound)
+    with np.errstate(invalid="ignore", over="ignore"):
+        basis = _range(a, columns, attrs.get("power_iterations", ITERATIONS), attrs.get("seed", 0))
+        u, s, vh, info = cpu.svd(adjoint(basis) @ a)
     assert u is not None
     assert vh is not None
-    u, s, vh = basis @ u[..., :, :rank], s[..., :rank], vh[..., :rank, :]
-    settle(call, info, Failure.SVD, on_error, u, s, vh)
-    return canonical_svd(u, s, vh) if gauge == "canonical" else (u, s, vh)
+    found = basis @ u[..., :, :rank], s[..., :rank], vh[..., :rank, :]
+    return canonical_svd(*found) if attrs.get("gauge") == "canonical" else found, info
 
 
 def _range(a: Array, columns: int, power_iterations: int, seed: int) -> Array:
     """An orthonormal basis [..., m, columns] that nearly holds the leading left singular vectors."""
-    adjoint = a.conj().swapaxes(-1, -2)
     basis = cpu.qr(a @ normal(seed, (a.shape[-1], columns), a.dtype), "reduced")[0]
     for _ in range(power_iterations):
-        basis = cpu.qr(adjoint @ basis, "reduced")[0]
+        basis = cpu.qr(adjoint(a) @ basis, "reduced")[0]
         basis = cpu.qr(a @ basis, "reduced")[0]
     return basis
 
 
-def _whole(call: str, name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise OptionError(f"{call}({name}={value!r}): give an integer >= {least}")
+RANDOMIZED_SVD = define("randomized_svd", _rule, _run, NO_SVD)

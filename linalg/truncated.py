@@ -6,10 +6,18 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._base.errors import OptionError
+from ..backend.catalogue import Attrs
 from ..backend.cpu import linalg as cpu
-from .beyond import Failure, OnError, matrices, settle
+from ..backend.dims import minimum
+from ..backend.spec import ArraySpec
+from ..program.trace import Traced
+from . import rules
+from .beyond import finished, not_negative, one_of, whole
+from .failures import OnError
 from .gauges import Gauge, canonical_svd
+from .op import Specs, apply, define
+from .operands import matrix, wrap_of
+from .ops import NO_SVD
 
 Array = np.ndarray[Any, Any]
 CutoffMode = Literal["relative", "absolute", "relative_weight", "weight"]
@@ -36,8 +44,8 @@ def truncated_svd(
     renormalize: bool = False,
     gauge: Gauge = "raw",
     on_error: OnError = "raise",
-    check_finite: bool = True,
-) -> TruncatedSVD:
+    check_finite: bool = False,
+) -> Any:
     """a ~ U @ diag(S) @ Vh with as few singular values as the cutoff and `max_rank` leave.
 
     Of a matrix's singular values s_1 >= s_2 >= ... the first r are kept, at least one. What is left out is
@@ -63,16 +71,16 @@ def truncated_svd(
         renormalize: scale the singular values that are kept so that sum of S² is what it was before, as
             states of norm 1 need.
         gauge: "canonical" fixes signs and phases, see `canonical_svd`.
-        on_error: what a matrix without convergence does: "raise", or "nan" in its results.
-        check_finite: refuse NaN and infinity; without it they give NaN or an error of convergence.
+        check_finite, on_error: as everywhere in this package.
 
     Returns:
         U [..., m, r], S [..., r], Vh [..., r, n] with r the largest of `ranks`; ranks int64 [...];
-        discarded [...], the discarded weight of each, real.
+        discarded [...], the discarded weight of each, real. With on_error="info" (result, info). Traced
+        values have r = min(m, n, max_rank).
 
     Raises:
-        LinAlgError: no convergence, with the indices of the matrices.
-        ShapeError, DTypeError, OptionError: what cannot be meant.
+        LinAlgError: no convergence, as with NaN in a matrix.
+        OptionError: an argument without meaning.
 
     Complexity: that of the SVD, O(m n min(m, n)) for each matrix.
     As `svd` with `cutoff` in tensor network codes; LAPACK gesdd underneath.
@@ -84,14 +92,63 @@ def truncated_svd(
     ([[3.0, 2.0], [1.0, 0.0]], [2, 1])
     """
     call = "truncated_svd"
-    _check(call, max_rank, cutoff, cutoff_mode, absorb, gauge)
-    one_of(call, "on_error", on_error, ("raise", "nan"))
-    a = matrices(a, call, check_finite=check_finite)
+    attrs = _attributes(call, max_rank, cutoff, cutoff_mode, absorb, renormalize, gauge)
+    x, wrap = matrix(call, a), wrap_of(a)
+    if type(x) is not Traced:
+        attrs["shrink"] = True
+    outputs, info = apply(TRUNCATED_SVD, call, (x,), attrs, on_error, check_finite)
+    return finished(TruncatedSVD(*outputs), info, on_error, wrap)
+
+
+def _attributes(
+    call: str, max_rank: Any, cutoff: Any, mode: Any, absorb: Any, renormalize: bool, gauge: Any
+) -> dict[str, Any]:
+    """The arguments, checked; what is default is left out."""
+    if max_rank is not None:
+        whole(call, "max_rank", max_rank, 1)
+    not_negative(call, "cutoff", cutoff)
+    one_of(call, "cutoff_mode", mode, ("relative", "absolute", "relative_weight", "weight"))
+    one_of(call, "absorb", absorb, (None, "left", "right", "both"))
+    one_of(call, "gauge", gauge, ("raw", "canonical"))
+    given = {
+        "max_rank": max_rank,
+        "cutoff": float(cutoff),
+        "mode": mode,
+        "absorb": absorb,
+        "renormalize": bool(renormalize),
+        "gauge": gauge,
+    }
+    plain = {"cutoff": 0.0, "mode": "relative", "renormalize": False, "gauge": "raw"}
+    return {name: value for name, value in given.items() if value != plain.get(name)}
+
+
+def _rule(attrs: Attrs, inputs: Specs) -> Specs:
+    """[..., m, n] -> U, real S, Vh of rank min(m, n, max_rank); int64 ranks, real weights"""
+    (x,) = inputs
+    batch, m, n = rules.parts(x)
+    r = minimum(m, n)
+    if "max_rank" in attrs:
+        r = minimum(r, attrs["max_rank"])
+    real = rules.real(x.dtype)
+    return (
+        ArraySpec(x.dtype, (*batch, m, r)),
+        ArraySpec(real, (*batch, r)),
+        ArraySpec(x.dtype, (*batch, r, n)),
+        ArraySpec(np.dtype(np.int64), batch),
+        ArraySpec(real, batch),
+    )
+
+
+def _run(attrs: Attrs, a: Array) -> tuple[tuple[Any, ...], Array | None]:
     u, s, vh, info = cpu.svd(a)
     assert u is not None
     assert vh is not None
-    settle(call, info, Failure.SVD, on_error, u, s, vh)
-    return cut_svd(u, s, vh, max_rank, cutoff, cutoff_mode, absorb, renormalize, gauge)
+    named = {name: value for name, value in attrs.items() if name not in NOT_OURS}
+    return cut_svd(u, s, vh, **named), info
+
+
+NOT_OURS = ("on_error", "check_finite")
+TRUNCATED_SVD = define("truncated_svd", _rule, _run, NO_SVD)
 
 
 def cut_svd(
@@ -100,15 +157,19 @@ def cut_svd(
     vh: Array,
     max_rank: int | None = None,
     cutoff: float = 0.0,
-    cutoff_mode: CutoffMode = "relative",
+    mode: CutoffMode = "relative",
     absorb: Absorb | None = None,
     renormalize: bool = False,
     gauge: Gauge = "raw",
+    shrink: bool = False,
 ) -> TruncatedSVD:
-    """Truncate an SVD u [..., m, k], s [..., k], vh [..., k, n] that is there, as `truncated_svd` does."""
+    """Truncate an SVD u [..., m, k], s [..., k], vh [..., k, n] that is there, as `truncated_svd` does; to
+    the largest rank where it is to shrink, else to the bound that is known before."""
     top, tails = tail_weights(s)
-    ranks = kept(s, top, tails, cutoff, cutoff_mode, max_rank)
-    r = int(ranks.max(initial=0))
+    ranks = kept(s, top, tails, cutoff, mode, max_rank)
+    r = s.shape[-1] if max_rank is None else min(s.shape[-1], max_rank)
+    if shrink:
+        r = int(ranks.max(initial=0))
     rest = np.take_along_axis(tails, ranks[..., None], axis=-1)[..., 0]
     stays = np.arange(r) < ranks[..., None]
     u = np.where(stays[..., None, :], u[..., :, :r], 0)
@@ -178,21 +239,3 @@ def _absorbed(u: Array, s: Array, vh: Array, absorb: Absorb | None) -> tuple[Arr
     if absorb in ("right", "both"):
         vh = factor[..., :, None] * vh
     return u, vh
-
-
-def _check(call: str, max_rank: Any, cutoff: Any, mode: Any, absorb: Any, gauge: Any) -> None:
-    if max_rank is not None and (
-        isinstance(max_rank, bool) or not isinstance(max_rank, (int, np.integer)) or max_rank < 1
-    ):
-        raise OptionError(f"{call}(max_rank={max_rank!r}): give a positive integer, or None")
-    if not isinstance(cutoff, (int, float, np.integer, np.floating)) or not cutoff >= 0:
-        raise OptionError(f"{call}(cutoff={cutoff!r}): give a real number that is not negative")
-    one_of(call, "cutoff_mode", mode, ("relative", "absolute", "relative_weight", "weight"))
-    one_of(call, "absorb", absorb, (None, "left", "right", "both"))
-    one_of(call, "gauge", gauge, ("raw", "canonical"))
-
-
-def one_of(call: str, name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Refuse a value that is none of these."""
-    if value not in allowed:
-        raise OptionError(f"{call}({name}={value!r}): give one of {', '.join(map(repr, allowed))}")

@@ -53,6 +53,23 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     return Kernel(function)
 
 
+class Part:
+    """A function that kernels call: compiled with each of them, and kept with none."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__doc__, self.__name__ = function.__doc__, function.__name__
+
+    def __call__(self, *arguments: Any) -> Any:
+        """As part of a kernel; the name is replaced before that is compiled."""
+        raise TypeError(f"{self.__name__} is a part of kernels and cannot be called by itself")
+
+
+def part(function: Callable[..., Any]) -> Part:
+    """Mark `function` as a part of kernels (decorator)."""
+    return Part(function)
+
+
 def twin(function: Callable[..., Any]) -> Kernel:
     """The compiled twin of a function that also runs as it stands.
 
@@ -105,12 +122,7 @@ def _write_atomically(file: Path, text: str) -> None:
 def _dispatcher(function: Callable[..., Any]) -> Callable[..., Any]:
     import numba
 
-    from .kernels.vectors import intrinsics
-
-    names = function.__globals__
-    for name, value in _once(intrinsics).items():  # a kernel's file declares those that it uses
-        if name in function.__code__.co_names and names.get(name) is None:
-            names[name] = value
+    function = _completed(function)
     # contract: a*b+c may become one fused operation; no other liberty with rounding is taken
     dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
     try:
@@ -119,6 +131,34 @@ def _dispatcher(function: Callable[..., Any]) -> Callable[..., Any]:
     except (OSError, RuntimeError) as error:
         log.warning("compiled kernels are not kept on disk: %s", error)
     return dispatcher
+
+
+def _completed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with the intrinsics and the compiled parts that it names."""
+    from .kernels.vectors import intrinsics
+
+    names = function.__globals__
+    for name, value in _once(intrinsics).items():  # a kernel's file declares those that it uses
+        if name in function.__code__.co_names and names.get(name) is None:
+            names[name] = value
+    parts = {
+        name: _part(value)
+        for name in function.__code__.co_names
+        if isinstance(value := names.get(name), Part)
+    }
+    if not parts or not isinstance(function, FunctionType):
+        return function
+    copy = FunctionType(function.__code__, names | parts, function.__name__, function.__defaults__)
+    copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+    return copy
+
+
+@cache
+def _part(part: Part) -> Callable[..., Any]:
+    import numba
+
+    function = _completed(part.function)
+    return numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
 
 
 @cache
@@ -240,7 +280,7 @@ def source_stamp(beside: Path | None = None) -> str:
     for file in sorted(
         [
             *here.parent.glob(here.name),
-            *(here.parent / "kernels").glob("*.py"),
+            *(here.parent / "kernels").rglob("*.py"),
             *(beside.glob("*.py") if beside else ()),
         ]
     ):

@@ -64,7 +64,7 @@ def bind_lanes(plan: ProductFusionPlan) -> Kernel | None:
         def piece(start: int, stop: int) -> None:
             contract_lanes(
                 start, stop, addresses, outer, tables.numbers, moved, tables.steps, places,
-                constants, _aligned(elements, real),
+                constants, aligned(elements, real),
             )  # fmt: skip
 
         parallel_for(piece, pieces)
@@ -260,7 +260,7 @@ class _Tables:
         for label in reversed(own):
             stride[label] = step
             step *= self.sizes[label]
-        return _table([(self.sizes[x], stride.get(x, 0)) for x in over])
+        return offset_table([(self.sizes[x], stride.get(x, 0)) for x in over])
 
     def moves(self, strides: Sequence[tuple[int, ...]], itemsize: int) -> tuple[Any, Any, Any]:
         """Axes of lanes, what is moved, and all offsets, for arrays of these strides in bytes."""
@@ -276,10 +276,10 @@ class _Tables:
         places = _Places(self.fixed)
         moved = []
         for value, of in zip((*self.moving, last), stride, strict=True):
-            table = _table([(self.sizes[x], of[x]) for x in self.inner[value]])
+            table = offset_table([(self.sizes[x], of[x]) for x in self.inner[value]])
             offsets = (table[:, None] + np.arange(block.parts)).ravel()
             rows = (block.rows[value] + np.arange(len(offsets))) * block.pitch
-            squares = _squares(offsets, rows, block.side, block.spare * block.pitch)
+            squares = squares_of(offsets, rows, block.side, block.spare * block.pitch)
             at = places.put(offsets), places.put(squares.ravel())
             moved.append((rows[0], len(offsets), at[0], len(squares), at[1]))
         return axis_table(lanes, len(stride)), np.array(moved, np.int64), places.all()
@@ -309,7 +309,7 @@ class _Places:
         return np.concatenate(self._tables)
 
 
-def _table(axes: Sequence[tuple[int, int]]) -> Any:
+def offset_table(axes: Sequence[tuple[int, int]]) -> Any:
     """Offsets of all indices of `axes` (size and stride), row-major."""
     table = np.zeros(1, np.int64)
     for n, stride in axes:
@@ -317,7 +317,7 @@ def _table(axes: Sequence[tuple[int, int]]) -> Any:
     return table
 
 
-def _squares(offsets: Any, rows: Any, side: int, spare: int) -> Any:
+def squares_of(offsets: Any, rows: Any, side: int, spare: int) -> Any:
     """Elements one after another in memory, `side` at once: [offset of the first, how many, their rows].
 
     The last square of a long run overlaps the one before it; a short run is a part of one, whose other
@@ -336,7 +336,7 @@ def _squares(offsets: Any, rows: Any, side: int, spare: int) -> Any:
     return np.array(squares, np.int64)
 
 
-def _aligned(elements: int, dtype: np.dtype[Any]) -> Any:
+def aligned(elements: int, dtype: np.dtype[Any]) -> Any:
     """An array that begins on a cache line."""
     line = LINE // dtype.itemsize
     memory = empty((elements + line,), dtype)

@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same at run time
+    from . import fft as fft
+    from . import linalg as linalg
     from ._base.caches import cache_info, clear_caches
     from ._base.errors import (
         CallError,
@@ -19,6 +21,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
         EinloomError,
         ExtensionError,
         FileFormatError,
+        LinAlgError,
+        MatrixShapeError,
         MemoryLimitError,
         OptionError,
         PathError,
@@ -52,6 +56,8 @@ _HOME = {
         "EinloomError",
         "ExtensionError",
         "FileFormatError",
+        "LinAlgError",
+        "MatrixShapeError",
         "MemoryLimitError",
         "OptionError",
         "PathError",
@@ -74,6 +80,9 @@ _HOME = {
     "program.template": ("ProgramTemplate",),
     "program.trace": ("trace",),
 }
+_ROOMS = ("fft", "linalg")
+"""Packages of their own that an attribute of einloom names."""
+
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -84,6 +93,8 @@ __all__ = [
     "Expression",
     "ExtensionError",
     "FileFormatError",
+    "LinAlgError",
+    "MatrixShapeError",
     "MemoryLimitError",
     "Network",
     "OptionError",
@@ -115,12 +126,8 @@ __all__ = [
 ]
 
 
-ROOMS = ("fft",)
-"""Subpackages that are names of their own."""
-
-
 def __getattr__(name: str) -> Any:
-    if name in ROOMS:
+    if name in _ROOMS:
         return import_module(f".{name}", __name__)
     module = _MODULE_OF.get(name)
     if module is None:
@@ -131,4 +138,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *ROOMS})
+    return sorted({*globals(), *__all__, *_ROOMS})

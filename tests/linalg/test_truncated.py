@@ -199,10 +199,10 @@ def test_randomized_of_little(shape: Any) -> None:
 
 GOOD = np.eye(3)
 BAD: tuple[tuple[Any, dict[str, Any], type[EinloomError], str], ...] = (
-    (np.ones(3), {}, ShapeError, "give matrices"),
+    (np.ones(3), {}, ShapeError, "give a matrix"),
     (np.eye(3, dtype="float16"), {}, DTypeError, "float16"),
     (np.full((2, 2), "a"), {}, DTypeError, "convert"),
-    (np.full((2, 2), np.nan), {}, EinloomError, "NaN"),
+    (np.full((2, 2), np.nan), {"check_finite": True}, EinloomError, "NaN"),
     (GOOD, {"max_rank": 0}, OptionError, "max_rank=0"),
     (GOOD, {"max_rank": 1.5}, OptionError, "max_rank"),
     (GOOD, {"cutoff": -1}, OptionError, "cutoff=-1"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import across, butterflies, panels, turns
+from . import across, butterflies, calls, panels, turns, values
 
 LINE = 64  # bytes of a cache line
 MOST = 16  # lanes of a block of small elements
@@ -21,8 +21,8 @@ def side(itemsize: int) -> int:
 
 def intrinsics() -> dict[str, Any]:
     """The names: plus, times, largest, smallest; transpose_block, stream_block, copy_line, stream_line;
-    widened_float16, widened_bfloat16; fresh, relax, count_ones; those of panels.py, across.py, turns.py and
-    butterflies.py.
+    widened_float16, widened_bfloat16; fresh, relax, count_ones; those of panels.py,
+    across.py, turns.py, calls.py, values.py and butterflies.py.
 
     plus and times of two floats may be reordered, so that a loop over them becomes vectors (the
     fastmath flag is on the one instruction, not on what the loop computes besides); largest and smallest
@@ -64,6 +64,8 @@ def intrinsics() -> dict[str, Any]:
         "count_ones": _count_ones(),
         "peek": across.peek(),
         "poke": across.poke(),
+        "call_routine": calls.call_routine(),
+        **values.intrinsics(LINE),
     }
 
 

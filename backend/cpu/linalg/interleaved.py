@@ -1,0 +1,190 @@
+"""The surface of the package for many small matrices: as many at once as a vector has lanes.
+
+Rows of scratch have an odd length: a column at a power of two would share few sets of the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import real_of
+from ..kernels.linalg import cholesky as _cholesky
+from ..kernels.linalg import gauss, hermitian, householder, jacobi
+from .panels import Port, made, run_panels
+from .plain import Array, QRMode, Trans
+
+
+def odd(n: int) -> int:
+    """n or n + 1."""
+    return n | 1
+
+
+def _info(a: Array) -> tuple[Array, Array]:
+    """As it is returned, and as a kernel writes it."""
+    info = np.zeros(a.shape[:-2], np.int32)
+    return info, info.reshape(-1)
+
+
+def _new(a: Array, *shape: int, dtype: Any = None) -> Array:
+    return made((*a.shape[:-2], *shape), a.dtype if dtype is None else dtype)
+
+
+def cholesky(a: Array, lower: bool = True, *, overwrite: bool = False) -> tuple[Array, Array]:
+    n, factor, (info, codes) = a.shape[-1], _new(a, *a.shape[-2:]), _info(a)
+    row = odd(n)
+    # an upper triangle, transposed, is the lower one of conj(a), and uᵀ its factor
+    steps = (row, 1) if lower else (1, row)
+    ports = (Port(a, steps), Port(factor, steps))
+    run_panels(_cholesky.cholesky_panels, ports, (row, n), n * row, 1, a.dtype, codes)
+    return factor, info
+
+
+def lu(a: Array, *, overwrite: bool = False) -> tuple[Array, Array, Array]:
+    (m, n), packed, (info, codes) = a.shape[-2:], _new(a, *a.shape[-2:]), _info(a)
+    pivots, row = _new(a, min(m, n), dtype=np.int32), odd(n)
+    ports = (Port(a, (row, 1)), Port(packed, (row, 1)))
+    found = pivots.reshape(-1, min(m, n))
+    run_panels(gauss.lu_panels, ports, (row, m, n), m * row, max(m, n), a.dtype, codes, found)
+    return packed, pivots, info
+
+
+def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
+    (n, k), (info, codes) = b.shape[-2:], _info(a)
+    x, row = _new(a, n, k), odd(n + k)
+    ports = (Port(a, (row, 1)), Port(x, (row, 1), n), Port(b, (row, 1), n))
+    run_panels(gauss.solve_panels, ports, (row, n, k, 0), n * row, n, a.dtype, codes)
+    return x, info
+
+
+def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
+    n, (info, codes) = a.shape[-1], _info(a)
+    x, row = _new(a, n, n), odd(2 * n)
+    ports = (Port(a, (row, 1)), Port(x, (row, 1), n))
+    run_panels(gauss.solve_panels, ports, (row, n, n, 1), n * row, n, a.dtype, codes)
+    return x, info
+
+
+def _determinants(a: Array) -> tuple[Array, Array]:
+    """Numbers of size about 1, and the powers of two that they are multiplied by."""
+    n, row = a.shape[-1], odd(a.shape[-1])
+    found, powers = _new(a), np.empty(a.shape[:-2], np.int32)
+    parts = found.reshape(-1).view(real_of(a.dtype))
+    run_panels(
+        gauss.det_panels, (Port(a, (row, 1)),), (row, n), n * row, n, a.dtype, parts,
+        powers.reshape(-1),
+    )  # fmt: skip
+    return found, powers
+
+
+def det(a: Array, *, overwrite: bool = False) -> Array:
+    found, powers = _determinants(a)
+    half = powers // 2  # the power alone may overflow where the product does not
+    with np.errstate(all="ignore"):
+        one = np.ones((), real_of(a.dtype))
+        found *= np.ldexp(one, half)
+        found *= np.ldexp(one, powers - half)
+    return found
+
+
+def slogdet(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
+    found, powers = _determinants(a)
+    size = np.abs(found)
+    with np.errstate(all="ignore"):
+        logabsdet = np.log(size) + powers * np.log(np.asarray(2, size.dtype))
+        sign = np.where(size > 0, found / size, found)
+    return np.asarray(sign, a.dtype), np.asarray(logabsdet, size.dtype)
+
+
+def triangular_solve(
+    a: Array,
+    b: Array,
+    lower: bool,
+    trans: Trans,
+    unit_diagonal: bool,
+    left: bool = True,
+    *,
+    overwrite: bool = False,
+) -> tuple[Array, Array]:
+    """From the right: x op(a) = b is op(a)ᵀ xᵀ = bᵀ, and arrays may be read and written transposed."""
+    is_turned = (trans == "N") != left
+    is_conjugated = trans == "C" and a.dtype.kind == "c"
+    return _triangular(a, b, lower, is_turned, (unit_diagonal, is_conjugated, False), left)
+
+
+def cho_solve(c: Array, b: Array, lower: bool = True, *, overwrite: bool = False) -> Array:
+    """uᴴ u with the lower triangle l = uᴴ: the transpose, conjugated."""
+    return _triangular(c, b, lower, not lower, (False, not lower, True), True)[0]
+
+
+def _triangular(
+    a: Array, b: Array, lower: bool, is_turned: bool, flags: tuple[bool, bool, bool], left: bool
+) -> tuple[Array, Array]:
+    (info, codes), x = _info(a), _new(b, *b.shape[-2:])
+    n, k = b.shape[-2:] if left else b.shape[:-3:-1]
+    row = odd(n + k)
+    steps = (row, 1) if left else (1, row)
+    ports = (Port(a, (1, row) if is_turned else (row, 1)), Port(x, steps, n), Port(b, steps, n))
+    sizes = (row, n, k, int(lower != is_turned), *map(int, flags))
+    run_panels(_cholesky.triangular_panels, ports, sizes, n * row, 1, a.dtype, codes)
+    return x, info
+
+
+def qr(a: Array, mode: QRMode, *, overwrite: bool = False) -> Any:
+    m, n = a.shape[-2:]
+    k, row = min(m, n), odd(n)
+    columns = {"reduced": k, "complete": m}.get(mode, 0)
+    ports, row_q = [Port(a, (row, 1))], odd(columns)
+    q = m * row + k  # scratch: a, tau, q
+    if mode == "raw":
+        results = [_new(a, n, m), _new(a, k)]
+        ports += [Port(results[0], (1, row)), Port(results[1], (1,), m * row)]
+    else:
+        results = [_new(a, max(k, columns), n)]
+        ports.append(Port(results[0], (row, 1)))
+        if columns:
+            results.insert(0, _new(a, m, columns))
+            ports.append(Port(results[0], (row_q, 1), q))
+    sizes = (row, m, n, row_q, columns, int(mode == "raw"))
+    run_panels(householder.qr_panels, ports, sizes, q + m * row_q * (columns > 0), 1, a.dtype)
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+def eigh(
+    a: Array, lower: bool = True, vectors: bool = True, *, overwrite: bool = False
+) -> tuple[Array, Array | None, Array]:
+    n, row, (info, codes) = a.shape[-1], odd(a.shape[-1]), _info(a)
+    w = _new(a, n, dtype=real_of(a.dtype))
+    v = _new(a, n, n) if vectors else None
+    ports = [Port(a, (row, 1) if lower else (1, row)), Port(w, (1,))]
+    if v is not None:
+        ports.append(Port(v, (1, row), n * row + 2 * n))
+    sizes = (row, n, int(vectors), int(not lower))
+    size = n * row * (2 if vectors else 1) + 2 * n
+    run_panels(hermitian.eigh_panels, ports, sizes, size, 4 * n, a.dtype, codes)
+    return w, v, info
+
+
+def svd(
+    a: Array, full: bool = False, vectors: bool = True, *, overwrite: bool = False
+) -> tuple[Array | None, Array, Array | None, Array]:
+    """`full` for square matrices only. A wide one is read transposed, and u and vᴴ change places."""
+    (m, n), (info, codes) = a.shape[-2:], _info(a)
+    k = min(m, n)
+    is_wide = n > m
+    m, n = max(m, n), k
+    row, row_v = odd(m), odd(n)
+    s = _new(a, k, dtype=real_of(a.dtype))
+    u = vh = None
+    ports = [Port(a, (row, 1) if is_wide else (1, row)), Port(s, (1,))]
+    if vectors:
+        u, vh = _new(a, a.shape[-2], k), _new(a, k, a.shape[-1])
+        tall, square = (vh, u) if is_wide else (u, vh)
+        ports.append(Port(tall, (row, 1) if is_wide else (1, row)))
+        ports.append(Port(square, (1, row_v) if is_wide else (row_v, 1), n * row))
+    sizes = (row, m, n, int(vectors), row_v)
+    run_panels(
+        jacobi.svd_panels, ports, sizes, 3 * n * row + n * row_v + n, 2 * n + 2, a.dtype, codes
+    )
+    return u, s, vh, info

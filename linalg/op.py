@@ -1,0 +1,141 @@
+"""One way for every function: run on arrays now, or record an extension op for later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..backend.catalogue import Attrs
+from ..backend.spec import ArraySpec
+from ..program.extension import register_family, register_runtime
+from ..program.trace import Traced, traced_extension
+from .failures import NOT_FINITE, OnError, check_on_error, settle
+
+Array = np.ndarray[Any, Any]
+Specs = tuple[ArraySpec, ...]
+Rule = Callable[[Attrs, Specs], Specs]
+Run = Callable[..., tuple[tuple[Any, ...], Array | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A function of batches of matrices, as extension family "linalg.name.v1".
+
+    Attributes:
+        name: as it is called.
+        run: `run(attrs, *arrays) -> (outputs, info)` on the CPU. Arrays have one dtype and equal batch
+            shapes; `info` [batch...] says which members failed, None if nothing can.
+        failure: what failed where info > 0.
+    """
+
+    name: str
+    run: Run
+    failure: str
+
+    @property
+    def family(self) -> str:
+        return f"linalg.{self.name}.v1"
+
+
+def define(name: str, rule: Rule, run: Run, failure: str = "failed") -> Op:
+    """Declare an op and its runtime on the CPU.
+
+    The family has the outputs that `rule` gives, and after them the codes if the attribute `on_error`
+    is "info". A program is told what to do on failure by the attributes `on_error` and `check_finite`;
+    without them it raises, and looks for no NaN.
+    """
+    op = Op(name, run, failure)
+
+    def infer(attrs: Attrs, inputs: Specs) -> Specs:
+        outputs = rule(attrs, inputs)
+        if attrs.get("on_error") != "info":
+            return outputs
+        return (*outputs, ArraySpec(np.dtype(np.int32), inputs[0].shape[:-2]))
+
+    def runtime(attrs: Attrs, *arrays: Array) -> tuple[Any, ...]:
+        on_error: OnError = attrs.get("on_error", "raise")
+        check_finite = attrs.get("check_finite", False)
+        outputs, info = execute(op, name, attrs, arrays, on_error, check_finite)
+        return (*outputs, info) if on_error == "info" else outputs
+
+    register_family(op.family, infer)
+    register_runtime(op.family, "cpu", runtime)
+    return op
+
+
+def apply(
+    op: Op,
+    call: str,
+    arrays: tuple[Any, ...],
+    attrs: Attrs,
+    on_error: OnError,
+    check_finite: bool = False,
+) -> tuple[tuple[Any, ...], Any]:
+    """Outputs and codes of an op, from arrays or from traced values."""
+    if on_error != "raise":
+        check_on_error(call, on_error)
+    for x in arrays:
+        if type(x) is Traced:
+            return _recorded(op, call, arrays, attrs, on_error, check_finite)
+    return execute(op, call, attrs, arrays, on_error, check_finite)
+
+
+def execute(
+    op: Op,
+    call: str,
+    attrs: Attrs,
+    arrays: tuple[Array, ...],
+    on_error: OnError,
+    check_finite: bool,
+) -> tuple[tuple[Any, ...], Array]:
+    """Run an op and settle what failed."""
+    infinite = not_finite(arrays) if check_finite else None
+    if infinite is not None:
+        arrays = tuple(
+            np.where(infinite[..., None, None], 0, x) if x.dtype.kind in "fc" else x for x in arrays
+        )
+    outputs, info = op.run(attrs, *arrays)
+    if infinite is not None:
+        outputs = tuple(np.asarray(x) for x in outputs)
+        info = np.where(infinite, np.int32(NOT_FINITE), 0 if info is None else info)
+    elif info is None:
+        if on_error != "info":
+            return outputs, NOTHING
+        info = np.zeros(arrays[0].shape[:-2], np.int32)
+    settle(call, op.failure, outputs, info, on_error)
+    return outputs, info
+
+
+NOTHING = np.zeros((), np.int32)
+
+
+def not_finite(arrays: tuple[Array, ...]) -> Array | None:
+    """Which members have NaN or infinity in an operand; None if no one has."""
+    bad: Any = None
+    for x in arrays:
+        if x.dtype.kind not in "fc" or (finite := np.isfinite(x)).all():
+            continue
+        found = ~finite.all(axis=(-2, -1))
+        bad = found if bad is None else bad | found
+    return None if bad is None else np.asarray(bad)
+
+
+def _recorded(
+    op: Op,
+    call: str,
+    values: tuple[Any, ...],
+    attrs: Attrs,
+    on_error: OnError,
+    check_finite: bool,
+) -> tuple[tuple[Any, ...], Any]:
+    """Append the op to the trace; what is default is left out of its attributes."""
+    attrs = {name: value for name, value in attrs.items() if name != "overwrite"}
+    if on_error != "raise":
+        attrs["on_error"] = on_error
+    if check_finite:
+        attrs["check_finite"] = True
+    outputs = traced_extension(op.family, attrs, *values)
+    return (outputs[:-1], outputs[-1]) if on_error == "info" else (outputs, None)

@@ -1,0 +1,369 @@
+"""Lanes and batched LAPACK against LAPACK of one matrix: backward errors, failures, layouts, any batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.backend.hard_matrices import hard_matrices
+from tests.tolerance import eps
+
+from einloom._base.options import options
+from einloom.backend.cpu import linalg
+from einloom.backend.cpu.linalg import batched, interleaved, plain
+from einloom.backend.cpu.linalg.ways import way
+
+Array = np.ndarray[Any, Any]
+Errors = dict[str, float]
+WAYS = {"interleaved": interleaved, "batched": batched}
+# two of the four dtypes between them compile every form; the others are slow
+DTYPES = [
+    "float64",
+    "complex64",
+    pytest.param("float32", marks=pytest.mark.slow),
+    pytest.param("complex128", marks=pytest.mark.slow),
+]
+TIMES = 10  # LAPACK's own error on the same matrix, and no less than so many units of rounding
+FLOOR = 15
+
+
+def adjoint(a: Array) -> Array:
+    return a.swapaxes(-1, -2).conj()
+
+
+def size(a: Array) -> Array:
+    """Frobenius norms, without overflow."""
+    a = a.astype(np.result_type(a.dtype, np.float64)).astype(
+        np.clongdouble if a.dtype.kind == "c" else np.longdouble
+    )
+    return np.sqrt((np.abs(a) ** 2).sum(axis=(-2, -1)))
+
+
+def wide(a: Array) -> Array:
+    return a.astype(np.clongdouble if a.dtype.kind == "c" else np.longdouble)
+
+
+def off(left: Array, right: Array, scale: Array) -> Array:
+    return np.asarray(size(left - right) / np.where(scale > 0, scale, 1))
+
+
+def lu_errors(way: ModuleType, a: Array) -> Errors:
+    packed, pivots, _ = way.lu(a)
+    n = a.shape[-1]
+    lower, upper = wide(np.tril(packed, -1) + np.eye(n, dtype=a.dtype)), wide(np.triu(packed))
+    product = lower @ upper
+    for k in range(n - 1, -1, -1):
+        for m, p in enumerate(pivots[:, k]):
+            product[m, [k, p]] = product[m, [p, k]]
+    return {"p l u": off(product, wide(a), size(a))}
+
+
+def solve_errors(way: ModuleType, a: Array) -> Errors:
+    b = a @ np.ones((a.shape[-1], 3), a.dtype)
+    x, info = way.solve(a, b)
+    errors = off(wide(a) @ wide(x), wide(b), size(a) * size(x) + size(b))
+    return {"a x": np.where((info == 0) & np.isfinite(x).all(axis=(-2, -1)), errors, 0)}
+
+
+def inv_errors(way: ModuleType, a: Array) -> Errors:
+    x, info = way.inv(a)
+    n = a.shape[-1]
+    errors = off(wide(a) @ wide(x), np.eye(n), size(a) * size(x))
+    return {"a x": np.where((info == 0) & np.isfinite(x).all(axis=(-2, -1)), errors, 0)}
+
+
+def cholesky_errors(way: ModuleType, a: Array) -> Errors:
+    scale = np.abs(a).max(axis=(-2, -1), keepdims=True)
+    a = a / np.where(scale > 0, scale, 1)
+    a = (wide(a) @ adjoint(wide(a))).astype(a.dtype)
+    found = {}
+    for lower in (True, False):
+        c, info = way.cholesky(np.tril(a) if lower else np.triu(a), lower)
+        product = c @ adjoint(c) if lower else adjoint(c) @ c
+        assert not (np.triu(c, 1) if lower else np.tril(c, -1)).any()
+        found[f"{lower=}"] = np.where(info == 0, off(wide(product), wide(a), size(a)), 0)
+    return found
+
+
+def qr_errors(way: ModuleType, a: Array) -> Errors:
+    q, r = way.qr(a, "reduced")
+    return {
+        "q r": off(wide(q) @ wide(r), wide(a), size(a)),
+        "q": off(wide(adjoint(q)) @ wide(q), np.eye(q.shape[-1]), np.ones(())),
+    }
+
+
+def eigh_errors(way: ModuleType, a: Array) -> Errors:
+    a = a / 2 + adjoint(a) / 2
+    found = {}
+    for lower in (True, False):
+        half = np.tril(a) if lower else np.triu(a)
+        w, v, info = way.eigh(half, lower)
+        assert not info.any()
+        assert (np.diff(w, axis=-1) >= 0).all()
+        n = w.shape[-1]
+        found[f"a v {lower=}"] = off(wide(a) @ wide(v), wide(v) * wide(w)[..., None, :], size(a))
+        found[f"v {lower=}"] = off(wide(adjoint(v)) @ wide(v), np.eye(n), np.ones(()))
+        found[f"w {lower=}"] = off(
+            way.eigh(half, lower, False)[0][..., None], w[..., None], size(a)
+        )
+    return found
+
+
+def svd_errors(way: ModuleType, a: Array) -> Errors:
+    u, s, vh, info = way.svd(a)
+    assert not info.any()
+    assert (np.diff(s, axis=-1) <= 0).all()
+    k = s.shape[-1]
+    return {
+        "u s vh": off((wide(u) * wide(s)[..., None, :]) @ wide(vh), wide(a), size(a)),
+        "u": off(wide(adjoint(u)) @ wide(u), np.eye(k), np.ones(())),
+        "v": off(wide(vh) @ wide(adjoint(vh)), np.eye(k), np.ones(())),
+        "s": off(way.svd(a, vectors=False)[1][..., None], s[..., None], size(a)),
+    }
+
+
+ERRORS: dict[str, Callable[[ModuleType, Array], Errors]] = {
+    "lu": lu_errors,
+    "solve": solve_errors,
+    "inv": inv_errors,
+    "cholesky": cholesky_errors,
+    "qr": qr_errors,
+    "eigh": eigh_errors,
+    "svd": svd_errors,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("op", ERRORS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_backward_errors_on_hard_matrices(way: str, op: str, dtype: str) -> None:
+    for n in (3, 8, 20):
+        named = hard_matrices(n, dtype)
+        if op == "eigh":
+            named["huge"] = named["huge"] / 4
+        a = np.array(list(named.values()))
+        with np.errstate(all="ignore"):
+            ours, theirs = ERRORS[op](WAYS[way], a), ERRORS[op](plain, a)
+        for what, errors in ours.items():
+            bounds = np.maximum(TIMES * theirs[what], FLOOR * eps(np.dtype(dtype)) * np.sqrt(n))
+            for name, error, bound in zip(named, errors, bounds, strict=True):
+                assert error <= bound, (what, n, name, float(error), float(bound))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_shapes_and_batches(way: str, dtype: str, rng: np.random.Generator) -> None:
+    """Tall, wide, square, 1 by 1; a batch that fills no panel, and one with two axes that do not merge."""
+    module = WAYS[way]
+    for m, n in ((1, 1), (5, 3), (3, 5), (4, 4), (9, 2), (2, 9)):
+        for batch in ((1,), (3, 7), (5, 1, 4)):
+            a = draw(rng, (*batch[::-1], m, n), dtype).transpose(
+                *range(len(batch))[::-1], len(batch), len(batch) + 1
+            )
+            for op in ("qr", "svd", "lu"):
+                flat = a.reshape(-1, m, n)
+                if op == "lu" and m != n:
+                    packed, pivots, info = module.lu(a)
+                    want = plain.lu(a)
+                    close(packed, want[0])
+                    assert (pivots == want[1]).all()
+                    assert not info.any()
+                    continue
+                for error in ERRORS[op](module, flat).values():
+                    assert (error < 100 * eps(np.dtype(dtype))).all()
+            for mode in ("complete", "r", "raw"):
+                got, want = module.qr(a, mode), plain.qr(a, mode)
+                pairs = [(got, want)] if mode == "r" else list(zip(got, want, strict=True))
+                for x, y in pairs:
+                    close(x, y)
+                    assert x.flags.c_contiguous
+
+
+def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    x = rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape) if dtype[0] == "c" else x).astype(dtype)
+
+
+def close(got: Array, want: Array) -> None:
+    assert (got.shape, got.dtype) == (want.shape, want.dtype)
+    scale = np.abs(want).max(initial=1.0)
+    np.testing.assert_allclose(got, want, rtol=0, atol=300 * eps(want.dtype) * scale)
+
+
+LAYOUTS: dict[str, Callable[[Array], Array]] = {
+    "contiguous": lambda a: a,
+    "columns": lambda a: np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "batch last": lambda a: np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 0, -1)), -1, 0),
+    "reversed": lambda a: np.ascontiguousarray(a[::-1, ::-1, ::-1])[::-1, ::-1, ::-1],
+    "cut out": lambda a: np.pad(a, ((1, 2), (1, 1), (2, 3)))[1:-2, 1:-1, 2:-3],
+    "broadcast": lambda a: np.broadcast_to(a[:1], a.shape),
+    "unaligned": lambda a: unaligned(a),
+}
+
+
+def unaligned(a: Array) -> Array:
+    memory = np.empty(a.nbytes + 1, np.uint8)
+    x = memory[1:].view(a.dtype).reshape(a.shape)
+    x[...] = a
+    return x
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_layouts(way: str, dtype: str, rng: np.random.Generator) -> None:
+    """Every op gives the same for every layout, and leaves what it reads as it is."""
+    module = WAYS[way]
+    n = 5
+    whole = draw(rng, (21, n, n), dtype) + 4 * np.eye(n, dtype=dtype)
+    for name, layout in LAYOUTS.items():
+        a, b = layout(whole), layout(whole)[..., :2]
+        before, h = a.copy(), np.asarray(layout(whole @ adjoint(whole)))
+        c = np.linalg.cholesky(h)
+        close(module.solve(a, b)[0], plain.solve(a, b)[0])
+        close(module.inv(a)[0], plain.inv(a)[0])
+        close(module.det(a), plain.det(a))
+        for x, y in zip(module.slogdet(a), plain.slogdet(a), strict=True):
+            close(x, y)
+        close(module.cholesky(h)[0], c)
+        close(module.cho_solve(layout(c), b), plain.cho_solve(c, b))
+        upper = layout(adjoint(c))
+        close(module.cho_solve(upper, b, False), plain.cho_solve(upper, b, False))
+        close(module.eigh(h)[0], plain.eigh(h)[0])
+        close(module.svd(a)[1], plain.svd(a)[1])
+        close(module.qr(a, "r"), plain.qr(a, "r"))
+        np.testing.assert_array_equal(a, before, err_msg=name)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_triangles(way: str, dtype: str, rng: np.random.Generator) -> None:
+    module = WAYS[way]
+    a = draw(rng, (9, 4, 4), dtype) + 3 * np.eye(4, dtype=dtype)
+    a[2, 1, 1] = 0
+    for lower in (True, False):
+        for trans in ("N", "T", "C"):
+            for unit in (True, False):
+                for left in (True, False):
+                    b = draw(rng, (9, 4, 3) if left else (9, 3, 4), dtype)
+                    got, info = module.triangular_solve(a, b, lower, trans, unit, left)
+                    want, codes = plain.triangular_solve(a, b, lower, trans, unit, left)
+                    assert (info == codes).all()
+                    close(got[info == 0], want[info == 0])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_fails_stays_with_its_matrix(way: str, rng: np.random.Generator) -> None:
+    module = WAYS[way]
+    a = rng.standard_normal((20, 4, 4))
+    a[3], a[11, :, 2] = 0, 0
+    b = np.ones((20, 4, 1))
+    good = np.ones(20, bool)
+    good[[3, 11]] = False
+    (x, info), (want, codes) = module.solve(a, b), plain.solve(a, b)
+    assert (info == codes).all()
+    assert info[3] == 1
+    assert info[11] == 3
+    close(x[good], want[good])
+    assert (module.inv(a)[1] == codes).all()
+    assert (module.lu(a)[2] == codes).all()
+    assert (module.det(a)[~good] == 0).all()
+    assert np.isneginf(module.slogdet(a)[1][~good]).all()
+    h = a @ adjoint(a) + np.eye(4)
+    h[5, 2, 2] = -1
+    h[6] = -h[6]
+    c, info = module.cholesky(h)
+    assert list(np.flatnonzero(info)) == [5, 6]
+    assert list(info[[5, 6]]) == [3, 1]
+    close(c[7:], np.linalg.cholesky(h[7:]))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_numbers_that_are_not_finite_stay_with_their_matrix(
+    way: str, rng: np.random.Generator
+) -> None:
+    module = WAYS[way]
+    a = rng.standard_normal((10, 5, 5))
+    bad = a.copy()
+    bad[4, 2, 1], bad[7, 3, 0] = np.nan, np.inf
+    rest = [0, 1, 2, 3, 5, 6, 8, 9]
+    with np.errstate(all="ignore"):
+        for op in ("svd", "eigh", "qr"):
+            if op == "qr":
+                got, want = module.qr(bad, "reduced")[1], module.qr(a, "reduced")[1]
+            else:
+                results = getattr(module, op)(bad)
+                got, want = results[op == "svd"], getattr(module, op)(a)[op == "svd"]
+                assert not results[-1][rest].any()
+            np.testing.assert_array_equal(got[rest], want[rest])
+            assert not np.isfinite(got[[4, 7]]).all() or results[-1][[4, 7]].all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_determinants_beyond_the_range_of_a_product(dtype: str) -> None:
+    """Products of some of the pivots overflow or underflow, the determinant does not."""
+    top, tiny = float(np.finfo(dtype).max) / 8, float(np.finfo(dtype).tiny)
+    diagonal = [[top, top, 1 / top, 1 / top], [tiny, tiny, 1 / tiny, 1 / tiny], [tiny / 4, 4, 1, 1]]
+    a = np.array([np.diag(x) for x in diagonal], dtype)
+    d = interleaved.det(a)
+    np.testing.assert_allclose(d, [1, 1, tiny], rtol=8 * eps(np.dtype(dtype)))
+    sign, logabs = interleaved.slogdet(a)
+    assert (sign == 1).all()
+    np.testing.assert_allclose(logabs, [0, 0, np.log(tiny)], atol=1e3 * eps(np.dtype(dtype)))
+
+
+def test_eig_and_lstsq_of_a_batch(rng: np.random.Generator) -> None:
+    for dtype in ("float64", "complex64"):
+        a = draw(rng, (7, 6, 6), dtype)
+        w, vl, vr, info = batched.eig(a, left=True)
+        assert not info.any()
+        assert vl is not None
+        assert vr is not None
+        close(a @ vr, vr * w[:, None, :])
+        close(adjoint(vl) @ a, w[:, :, None] * adjoint(vl))
+        for m, n in ((6, 4), (4, 6), (5, 5)):
+            a, b = draw(rng, (3, m, n), dtype), draw(rng, (3, m, 2), dtype)
+            a[1, :, 1] = a[1, :, 0]
+            got, want = batched.lstsq(a, b, 1e-5), plain.lstsq(a, b, 1e-5)
+            for x, y in zip(got, want, strict=True):
+                close(np.asarray(x), np.asarray(y)) if x.dtype.kind in "fc" else None
+            assert (got[2] == want[2]).all()
+
+
+def test_lu_solve_of_a_batch(rng: np.random.Generator) -> None:
+    for dtype in ("float64", "complex64"):
+        a, b = draw(rng, (6, 5, 5), dtype), draw(rng, (6, 5, 2), dtype)
+        packed, pivots, _ = batched.lu(a)
+        for trans in ("N", "T", "C"):
+            close(
+                batched.lu_solve(packed, pivots, b, trans), plain.lu_solve(packed, pivots, b, trans)
+            )
+        close(np.abs(batched.svd(a, full=True)[0]), np.abs(plain.svd(a, full=True)[0]))
+
+
+def test_the_way_depends_on_shapes_and_options() -> None:
+    many = np.empty((100000, 4, 4))
+    with options(threads=2):
+        assert way("solve", many) == "interleaved"
+        assert way("svd", np.empty((100000, 4, 3)), full=True) == "batched"
+        assert way("eig", many) == "batched"
+        assert way("solve", np.empty((4, 300, 300))) == "batched"
+        assert way("solve", np.empty((1, 300, 300))) == "plain"
+        assert way("solve", many[:0]) == "plain"
+    with options(small=float("inf")):
+        assert way("solve", many) == "plain"
+    with options(small=0):
+        assert way("solve", many[0]) == "interleaved"
+
+
+def test_results_do_not_depend_on_threads(rng: np.random.Generator) -> None:
+    a = rng.standard_normal((1000, 8, 8))
+    found = []
+    for threads in (1, 2, 3):
+        with options(threads=threads):
+            found.append(linalg.solve(a, a[..., :1])[0])
+    assert (found[0] == found[1]).all()
+    assert (found[0] == found[2]).all()
