@@ -30,7 +30,7 @@ def convolve(
     Args:
         a, b: arrays of numbers with equally many axes.
         mode: "full", of length m + n - 1; "same", the middle of it, of a's length; "valid", where the
-            shorter lies within the longer along every axis, of length |m - n| + 1.
+            shorter lies within the longer along every axis, one longer than their difference.
         axes: along which to convolve; default all.
         method: "fft", one transform padded to the next fast length; "overlap_add", blocks of the longer
             operand, along one axis; "auto", blocks where they are less work.

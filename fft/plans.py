@@ -87,11 +87,15 @@ class FFTPlan:
             f"  engine {engine.described()}, {self.threads} thread{'s' * (self.threads != 1)}, "
             f"result {format_bytes(self.result.nbytes)}",
         ]
-        for step in self.steps:
-            is_small = step.how == "whole" and step.rows == 1
-            how = WORDS[step.how].format(rows=step.rows, along=step.along)
-            lines.append(f"  axes {step.axes}: {how}{', too small for threads' * is_small}")
+        lines += [f"  {line}" for step in self.steps for line in _told(step)]
         return "\n".join(lines)
+
+
+def _told(step: Step) -> list[str]:
+    is_small = step.how == "whole" and step.rows == 1
+    how = WORDS[step.how].format(rows=step.rows, along=step.along)
+    inside = [f"  {line}" for one in step.inside for line in _told(one)]
+    return [f"axes {step.axes}: {how}{', too small for threads' * is_small}", *inside]
 
 
 def plan(

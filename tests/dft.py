@@ -13,9 +13,13 @@ PI = np.longdouble("3.14159265358979323846264338327950288")
 
 
 def turn(numerator: Array, denominator: int) -> Array:
-    """exp(2 pi i numerator / denominator), whole turns left out first."""
-    angle = 2 * PI * (numerator % denominator).astype(np.longdouble) / denominator
-    return np.cos(angle) + np.clongdouble(1j) * np.sin(angle)
+    """exp(2 pi i numerator / denominator), whole turns left out first; quarters are exact."""
+    numerator = np.asarray(numerator) % denominator
+    angle = 2 * PI * numerator.astype(np.longdouble) / denominator
+    found = np.cos(angle) + np.clongdouble(1j) * np.sin(angle)
+    quarters, rest = np.divmod(4 * numerator, denominator)
+    exact = np.array([1, 1j, -1, -1j], np.clongdouble)[quarters]
+    return np.where(rest == 0, exact, found)
 
 
 @cache

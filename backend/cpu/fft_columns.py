@@ -18,7 +18,7 @@ from ..._base.options import get_options
 from ..spec import Shape
 from .buffers import BUFFERS
 from .kernels.butterflies import RADICES
-from .kernels.columns import transform_columns
+from .kernels.columns import COMPLEX, FROM_REAL, TO_REAL, transform_columns
 from .threads import parallel_for
 
 LINE = 64  # bytes of a vector
@@ -28,7 +28,9 @@ CACHE = (
 MOST = 2 << 20  # bytes of a tile of one vector
 WIDTH = 8  # most vectors of a tile
 SHORTEST = 8  # points
-REALS: dict[str, np.dtype[Any]] = {"F": np.dtype(np.float32), "D": np.dtype(np.float64)}
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+REALS = {"f": SINGLE, "F": SINGLE, "d": DOUBLE, "D": DOUBLE}
+KINDS = {"c2c": COMPLEX, "r2c": FROM_REAL, "c2r": TO_REAL}
 
 
 def is_allowed(x: Any) -> bool:
@@ -43,9 +45,11 @@ def fastest_axis(x: Any) -> int:
 
 def takes(kind: str, shape: Shape, dtype: Any, axis: int, fastest: int, n: int) -> bool:
     """Whether lines along `axis` of an array of this shape are for the kernel."""
-    if kind != "c2c" or dtype.char not in REALS or fastest < 0 or axis == fastest:
+    if kind not in KINDS or dtype.char not in REALS or fastest < 0 or axis == fastest:
         return False
-    lanes = LINE // REALS[dtype.char].itemsize
+    if kind == "c2c" and dtype.kind != "c":
+        return False
+    lanes = LINE // REALS[dtype.char].itemsize * (1 if kind == "c2c" else 2)
     return (
         n >= SHORTEST
         and shape[fastest] >= lanes
@@ -83,7 +87,9 @@ def run(
     if x.strides[-1] != x.itemsize:  # `out` of an earlier step, say
         x = np.ascontiguousarray(x)
     dtype = REALS[out.dtype.char]
-    n, lines = x.shape[axis], x.shape[-1]
+    n = n if kind == "c2r" else x.shape[axis]
+    reals = x.shape[-1]
+    lines, complete = (reals, reals) if kind == "c2c" else (-(-reals // 2), reals // 2)
     lanes = LINE // dtype.itemsize
     width = max(1, min(WIDTH, CACHE // (4 * LINE * n), -(-lines // lanes)))
     blocks = -(-lines // (lanes * width))
@@ -99,7 +105,8 @@ def run(
     ).reshape(3, len(others))
     half = n * width * 2 * lanes
     steps = (x.strides[axis] // size, out.strides[axis] // size)
-    sizes = np.array((n, *steps, lines, lanes, width, blocks, not forward, half), np.int64)
+    found = (n, *steps, lines, lanes, width, blocks, not forward, half, KINDS[kind], complete)
+    sizes = np.array(found, np.int64)
     places = np.array([y.__array_interface__["data"][0] for y in (x, out)], np.int64)
     passes, twiddles = _tables(n, dtype)
     scale = dtype.type((1.0, n**-0.5, 1 / n)[norm])

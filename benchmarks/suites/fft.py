@@ -93,7 +93,9 @@ def _long(*lengths: int) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
 
 
 Z, C, D, F = "complex128", "complex64", "float64", "float32"
-BATCHES = tuple(((many, n), (1,)) for many, n in ((100_000, 16), (20_000, 64), (4096, 256), (1024, 1024)))
+BATCHES = tuple(
+    ((many, n), (1,)) for many, n in ((100_000, 16), (20_000, 64), (4096, 256), (1024, 1024))
+)
 STRIDED = (
     ((1024, 1024), (0,)),
     ((1000, 1000), (0,)),

@@ -60,6 +60,25 @@ def test_lengths(dtype: str) -> None:
                 assert relative_error(out, want) <= bound(dtype, n), (n, lines, forward)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_real_lines(dtype: str) -> None:
+    """Half spectra and back, of even and odd lengths and numbers of lines, in both directions."""
+    rng = np.random.default_rng(5)
+    for k, n in enumerate(LENGTHS):
+        for lines in (32, 33 + k, 141):
+            x = numbers(rng, (2, n, lines), dtype)
+            wide = np.fft.rfft(x.astype(np.float64), axis=1)
+            for forward, norm in ((True, 0), (False, 2)):
+                half = np.empty(wide.shape, "F" if dtype == "float32" else "D")
+                fft_columns.run("r2c", forward, norm, x, half, 1, 0, 2)
+                want = wide if forward else wide.conj() / n
+                assert relative_error(half, want) <= bound(dtype, n), (n, lines, forward)
+                half[:, 0] += 3j  # which does not count
+                back = np.empty_like(x)
+                fft_columns.run("c2r", not forward, 2 - norm, half, back, 1, n, 2)
+                assert relative_error(back, x) <= 2 * bound(dtype, n), (n, lines, forward)
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_strides_and_places(axis: int) -> None:
     rng = np.random.default_rng(2)

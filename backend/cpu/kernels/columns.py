@@ -23,10 +23,15 @@ final4: Any = None
 final5: Any = None
 final7: Any = None
 final8: Any = None
+gather_ends: Any = None
+gather_halves: Any = None
 gather_pairs: Any = None
 peek: Any = None
 poke: Any = None
+scatter_halves: Any = None
 scatter_pairs: Any = None
+
+COMPLEX, FROM_REAL, TO_REAL = 0, 1, 2  # what is transformed into what
 
 
 @kernel
@@ -35,7 +40,7 @@ def transform_columns(
     stop: int,
     places: Any,  # [2]: addresses of operand and result
     outer: Any,  # [3, axes]: sizes of the other axes, their strides in both
-    sizes: Any,  # [9]: see below
+    sizes: Any,  # [11]: see below
     radices: Any,  # of the passes
     twiddles: Any,  # for every pass but the last, and every turn p below n / (radix so far): see below
     scale: Any,  # what the result is multiplied by
@@ -45,7 +50,9 @@ def transform_columns(
 
     Sizes: the length n, strides of the axis in operand and result, lines side by side, lanes of a vector,
     vectors of a tile, tiles of the lines side by side, 1 for the inverse transform, elements of a half of
-    scratch. Strides and offsets count real numbers.
+    scratch, the kind, and lines that are whole. Strides and offsets count real numbers.
+
+    Two real lines are one complex line, as halves.py says; of an odd number the last is a half.
 
     A pass of radix r, of which those before have the product s, m = n / (s r), does for p < m and q < s
 
@@ -56,36 +63,76 @@ def transform_columns(
     """
     n, of_row, to_row, lines, lanes = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
     width, blocks, is_inverse, half = sizes[5], sizes[6], sizes[7], sizes[8]
+    kind, complete = sizes[9], sizes[10]
+    by_half = scratch.dtype.type(0.5)
     unit = 2 * lanes
     real = lanes if is_inverse else 0
     imag = 0 if is_inverse else lanes
+    of_line = 4 if kind == TO_REAL else 2
+    to_line = 4 if kind == FROM_REAL else 2
     axes = outer.shape[1]
     for tile in range(start, stop):
         block, rest = tile % blocks, tile // blocks
-        of, to = 2 * block * width * lanes, 2 * block * width * lanes
+        first = block * width * lanes
+        of, to = of_line * first, to_line * first
         for axis in range(axes - 1, -1, -1):
             k = rest % outer[0, axis]
             rest //= outer[0, axis]
             of += k * outer[1, axis]
             to += k * outer[2, axis]
-        count = min(width * lanes, lines - block * width * lanes)
-        whole = count // lanes
+        count = min(width * lanes, lines - first)
+        whole = min(count, complete - first) // lanes
         tail = count - whole * lanes
         vectors = whole + (1 if tail else 0)
-        at = 0
-        for i in range(n):
-            base = of + i * of_row
-            for _ in range(whole):
-                gather_pairs(scratch, at + real, imag - real, places[0], base)
-                at += unit
-                base += unit
-            if tail:
-                for k in range(unit):
-                    scratch[at + k] = 0
-                for k in range(tail):
-                    scratch[at + real + k] = peek(places[0], base + 2 * k, scratch)
-                    scratch[at + imag + k] = peek(places[0], base + 2 * k + 1, scratch)
-                at += unit
+        row = vectors * unit
+        pairs = complete - first - whole * lanes  # of the tail that are no halves
+        if kind == TO_REAL:
+            for i in range(n // 2 + 1):
+                base, a, b = of + i * of_row, i * row, (n - i) * row
+                is_end = i == 0 or 2 * i == n
+                for _ in range(whole):
+                    if is_end:
+                        gather_ends(
+                            scratch, a + real, a + imag, a + real, a + imag, places[0], base
+                        )
+                    else:
+                        gather_halves(
+                            scratch, a + real, a + imag, b + real, b + imag, places[0], base
+                        )
+                    a, b, base = a + unit, b + unit, base + 2 * unit
+                if tail:
+                    for k in range(unit):
+                        scratch[a + k] = 0
+                        if not is_end:
+                            scratch[b + k] = 0
+                    for k in range(tail):
+                        xr = peek(places[0], base + 4 * k, scratch)
+                        xi = peek(places[0], base + 4 * k + 1, scratch)
+                        yr, yi = scale - scale, scale - scale
+                        if k < pairs:
+                            yr = peek(places[0], base + 4 * k + 2, scratch)
+                            yi = peek(places[0], base + 4 * k + 3, scratch)
+                        if is_end:
+                            scratch[a + real + k], scratch[a + imag + k] = xr, yr
+                        else:
+                            scratch[a + real + k], scratch[a + imag + k] = xr - yi, xi + yr
+                            scratch[b + real + k], scratch[b + imag + k] = xr + yi, yr - xi
+        else:
+            at = 0
+            for i in range(n):
+                base = of + i * of_row
+                for _ in range(whole):
+                    gather_pairs(scratch, at + real, imag - real, places[0], base)
+                    at += unit
+                    base += unit
+                if tail:
+                    for k in range(unit):
+                        scratch[at + k] = 0
+                    for k in range(tail):
+                        scratch[at + real + k] = peek(places[0], base + 2 * k, scratch)
+                        if k < pairs:
+                            scratch[at + imag + k] = peek(places[0], base + 2 * k + 1, scratch)
+                    at += unit
         x, y = 0, half
         s, w = vectors * unit, 0
         m = n
@@ -134,6 +181,21 @@ def transform_columns(
         if scale != 1:
             for k in range(x, x + n * vectors * unit):
                 scratch[k] *= scale
+        if kind == FROM_REAL:
+            for i in range(n // 2 + 1):
+                base, a, b = to + i * to_row, x + i * row, x + (n - i) % n * row
+                for _ in range(whole):
+                    scatter_halves(scratch, a + real, a + imag, b + real, b + imag, places[1], base)
+                    a, b, base = a + unit, b + unit, base + 2 * unit
+                for k in range(tail):
+                    ar, ai = scratch[a + real + k], scratch[a + imag + k]
+                    br, bi = scratch[b + real + k], scratch[b + imag + k]
+                    poke(places[1], base + 4 * k, (ar + br) * by_half)
+                    poke(places[1], base + 4 * k + 1, (ai - bi) * by_half)
+                    if k < pairs:
+                        poke(places[1], base + 4 * k + 2, (ai + bi) * by_half)
+                        poke(places[1], base + 4 * k + 3, (br - ar) * by_half)
+            continue
         at = x
         for i in range(n):
             base = to + i * to_row
@@ -144,5 +206,6 @@ def transform_columns(
             if tail:
                 for k in range(tail):
                     poke(places[1], base + 2 * k, scratch[at + real + k])
-                    poke(places[1], base + 2 * k + 1, scratch[at + imag + k])
+                    if k < pairs:
+                        poke(places[1], base + 2 * k + 1, scratch[at + imag + k])
                 at += unit
