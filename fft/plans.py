@@ -29,7 +29,7 @@ WORDS = {
     "whole": "one call of the library",
     "batch": "members of the batch shared out, {rows} at a time, all axes at once",
     "lines": "lines shared out along axis {along}",
-    "columns": "lanes along the neighbours, by einloom's own kernel",
+    "lanes": "a line in every lane, by einloom's own kernel",
 }
 
 

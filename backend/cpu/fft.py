@@ -2,13 +2,13 @@
 
 A library transforms (`fft_native`); here it is decided how it is called. Small work is one call. Else the
 axes are taken together where one member of the batch fits into a core's cache, and one by one where not,
-and every thread gets a share of the members or lines. Axes that are not contiguous may go to `fft_columns`,
-which runs lanes of a vector along their neighbours. Results lie in lent memory.
+and every thread gets a share of the members or lines. Lines of many lengths go to `fft_lanes`, which
+transforms as many at once as a vector has lanes. Results lie in lent memory.
 
     whole      one call of the library for everything
     batch      shares of the batch, all axes at once, in chunks that fit into the cache
     lines      shares of the lines along one axis
-    columns    the same by our own kernel, for lines that lie side by side in memory
+    lanes      the same by our own kernel, a line in every lane of a vector
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import numpy as np
 from ..._base.caches import Cache
 from ..._base.options import num_threads
 from ..spec import Axes, Shape
-from . import fft_columns
+from . import fft_lanes
 from .buffers import empty
 from .fft_native import native
 from .threads import parallel_for
 
 Kind = Literal["c2c", "r2c", "c2r", "dct", "dst"]
-How = Literal["whole", "batch", "lines", "columns"]
+How = Literal["whole", "batch", "lines", "lanes"]
 
 TINY = 1 << 12  # elements below which nobody asks what a transform costs
 SHARED = (
@@ -134,8 +134,8 @@ def _run(what: Transform, step: Step, x: Any, out: Any, threads: int) -> None:
     if step.how == "whole":
         what.call(x, step.axes, out, threads)
         return
-    if step.how == "columns":
-        fft_columns.run(what.kind, what.forward, what.norm, x, out, step.axes[0], what.n, threads)
+    if step.how == "lanes":
+        fft_lanes.run(what.kind, what.forward, what.norm, x, out, step.axes[0], what.n, threads)
         return
     ahead = (slice(None),) * step.along
     n = x.shape[step.along]
@@ -161,7 +161,7 @@ def planned(what: Transform, x: Any, axes: Axes, threads: int) -> tuple[Step, ..
     """The steps for this array; they depend on shape, dtype, strides and options alone."""
     if work(what, x.shape, axes) < SHARED:
         return (Step("whole", axes, rows=1),)
-    fastest, compiled = fft_columns.fastest_axis(x), fft_columns.is_allowed(x)
+    fastest, compiled = fft_lanes.fastest_axis(x), fft_lanes.is_allowed(x)
     key = (what.kind, what.n, x.shape, x.dtype.char, axes, threads, fastest, compiled)
     found = _STEPS.get(key)
     if found is None:
@@ -199,7 +199,7 @@ def steps(case: Case) -> tuple[Step, ...]:
     slab = dtype.itemsize * math.prod(shape) // max(1, shape[along])
     each = _by_axis(case._replace(threads=1))
     if batch and slab <= MEMBER and shape[along] >= threads:
-        inside = each if any(step.how == "columns" for step in each) else ()
+        inside = each if any(step.how == "lanes" for step in each) else ()
         return (Step("batch", axes, along, max(1, CHUNK // slab), inside),)
     return each if threads == 1 else _by_axis(case)
 
@@ -226,8 +226,8 @@ def _by_axis(case: Case) -> tuple[Step, ...]:
 def _step(case: Case, kind: Kind, shape: Shape, axis: int) -> Step:
     """The step along one axis of an array of this shape."""
     length = case.what.n if kind == "c2r" else shape[axis]
-    if fft_columns.takes(kind, shape, case.dtype, axis, case.fastest, length):
-        return Step("columns", (axis,))
+    if fft_lanes.takes(kind, shape, case.dtype, axis, case.fastest, length):
+        return Step("lanes", (axis,))
     others = [other for other in range(len(shape)) if other != axis]
     along = max(others, key=lambda other: shape[other], default=-1)
     if along < 0 or shape[along] < 2 or case.threads == 1:

@@ -207,7 +207,7 @@ def test_plans_say_what_will_run() -> None:
         assert text.splitlines()[0].startswith("fft of complex64[300,64,512] along (0, 1)")
         assert "divided by its length" in text
         assert "2 threads" in text
-        assert text.count("lanes along the neighbours") == 2
+        assert text.count("a line in every lane") == 2
         many = fft.plan((5000, 16, 16), (1, 2), np.float64, kind="rfft").describe()
         assert "members of the batch shared out" in many
         long = fft.plan(1 << 20).describe()

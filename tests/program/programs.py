@@ -47,7 +47,7 @@ TO = {  # conversions that lose nothing
     "complex64": ("complex128",),
     "complex128": ("complex64",),
 }
-SELDOM = ("power", "atan2", "remainder", "slice_at")  # they need room, or a detour
+SELDOM = ("power", "atan2", "remainder", "slice_at", "rfft", "irfft", "irfft", "ifft")  # they need room, or a detour
 OFTEN = (
     "transpose",
     "dot_general",
@@ -844,7 +844,11 @@ def _transform(op: str) -> None:
         n = lengths[shape[last]]
         total = n * math.prod(shape[axis] for axis in axes[:-1])
         attrs: Any = {"axes": axes, "n": n} if op == "irfft" else {"axes": axes}
-        return g.add(op, x, bound=2 * total * g.bounds[x], **attrs)
+        slot = g.add(op, x, bound=total * g.bounds[x], **attrs)
+        inverse = {"fft": "ifft", "ifft": "fft"}.get(op)
+        if slot is not None and inverse is not None and g.random.random() < 0.5:  # and back
+            g.add(inverse, slot, bound=total**2 * g.bounds[x], axes=axes[::-1])
+        return slot
 
     GROW[op] = rule
 

@@ -1,9 +1,12 @@
-"""Lines that lie side by side in memory, transformed by vectors that run across them.
+"""Many lines at once, a line in every lane of a vector.
 
-The library copies such lines one or a few at a time, and uses a part of each cache line that it touches. A
-kernel of ours takes as many as fill some cache lines, keeps them in a core's own cache until they are
-transformed, and needs no transposition: every lane of a vector is a line. It is for lengths whose prime
-factors are 2, 3, 5 and 7, short enough for that cache; the library does the rest.
+The library transforms a line, or a few, at a time. Where lines lie side by side in memory, along any axis but
+the last, it uses a part of each cache line that it touches. A kernel of ours takes as many lines as fill some
+cache lines, keeps them in a core's own cache until they are transformed, and needs no transposition: every
+lane of a vector is a line. Contiguous lines are transposed in registers on their way in and out.
+
+It is for lengths whose prime factors are 2, 3, 5 and 7, short enough for that cache; the library does the
+rest.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from ..._base.options import get_options
 from ..spec import Shape
 from .buffers import BUFFERS
 from .kernels.butterflies import RADICES
-from .kernels.columns import COMPLEX, FROM_REAL, TO_REAL, transform_columns
+from .kernels.lines import COMPLEX, FROM_REAL, ROWS, TO_REAL, transform_lines
 from .threads import parallel_for
 
 LINE = 64  # bytes of a vector
@@ -29,7 +32,7 @@ MOST = 2 << 20  # bytes of a tile of one vector
 WIDTH = 8  # most vectors of a tile
 SHORTEST = 8  # points
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-REALS = {"f": SINGLE, "F": SINGLE, "d": DOUBLE, "D": DOUBLE}
+REALS: dict[str, np.dtype[Any]] = {"f": SINGLE, "F": SINGLE, "d": DOUBLE, "D": DOUBLE}
 KINDS = {"c2c": COMPLEX, "r2c": FROM_REAL, "c2r": TO_REAL}
 
 
@@ -45,17 +48,17 @@ def fastest_axis(x: Any) -> int:
 
 def takes(kind: str, shape: Shape, dtype: Any, axis: int, fastest: int, n: int) -> bool:
     """Whether lines along `axis` of an array of this shape are for the kernel."""
-    if kind not in KINDS or dtype.char not in REALS or fastest < 0 or axis == fastest:
+    if kind not in KINDS or dtype.char not in REALS or fastest < 0:
         return False
-    if kind == "c2c" and dtype.kind != "c":
+    if (kind == "c2c" or axis == fastest) and (kind != "c2c" or dtype.kind != "c"):
         return False
-    lanes = LINE // REALS[dtype.char].itemsize * (1 if kind == "c2c" else 2)
-    return (
-        n >= SHORTEST
-        and shape[fastest] >= lanes
-        and 4 * LINE * n <= MOST
-        and radices(n) is not None
-    )
+    lanes = LINE // REALS[dtype.char].itemsize
+    if axis == fastest:
+        beside, fits = math.prod(shape[:-1]), 2 * n % lanes == 0
+    else:
+        beside, fits = shape[fastest] // (1 if kind == "c2c" else 2), True
+    enough = n >= SHORTEST and beside >= lanes and 4 * LINE * n <= MOST
+    return enough and fits and radices(n) is not None
 
 
 def radices(n: int) -> tuple[int, ...] | None:
@@ -78,7 +81,7 @@ def radices(n: int) -> tuple[int, ...] | None:
 def run(
     kind: str, forward: bool, norm: int, x: Any, out: Any, axis: int, n: int, threads: int
 ) -> None:
-    """Transform x along `axis` into `out`, which may be x."""
+    """Transform x along `axis` into `out`, which may be x; n is the length of the result of c2r."""
     if out.strides[-1] != out.itemsize:
         beside = BUFFERS.array(out.shape, out.dtype)
         run(kind, forward, norm, x, beside, axis, n, threads)
@@ -88,13 +91,14 @@ def run(
         x = np.ascontiguousarray(x)
     dtype = REALS[out.dtype.char]
     n = n if kind == "c2r" else x.shape[axis]
-    reals = x.shape[-1]
+    is_row = axis == x.ndim - 1
+    others = [k for k in range(x.ndim - (not is_row)) if k != axis and x.shape[k] != 1]
+    batch = math.prod(x.shape[k] for k in others)
+    reals = batch if is_row else x.shape[-1]
     lines, complete = (reals, reals) if kind == "c2c" else (-(-reals // 2), reals // 2)
-    lanes = LINE // dtype.itemsize
+    size, lanes = dtype.itemsize, LINE // dtype.itemsize
     width = max(1, min(WIDTH, CACHE // (4 * LINE * n), -(-lines // lanes)))
     blocks = -(-lines // (lanes * width))
-    size = dtype.itemsize
-    others = [k for k in range(x.ndim - 1) if k != axis and x.shape[k] != 1]
     outer = np.array(
         [
             [x.shape[k] for k in others],
@@ -105,7 +109,8 @@ def run(
     ).reshape(3, len(others))
     half = n * width * 2 * lanes
     steps = (x.strides[axis] // size, out.strides[axis] // size)
-    found = (n, *steps, lines, lanes, width, blocks, not forward, half, KINDS[kind], complete)
+    code = ROWS if is_row else KINDS[kind]
+    found = (n, *steps, lines, lanes, width, blocks, not forward, half, code, complete)
     sizes = np.array(found, np.int64)
     places = np.array([y.__array_interface__["data"][0] for y in (x, out)], np.int64)
     passes, twiddles = _tables(n, dtype)
@@ -113,16 +118,16 @@ def run(
 
     def piece(start: int, stop: int) -> None:
         scratch = BUFFERS.array((2 * half,), dtype)
-        transform_columns(start, stop, places, outer, sizes, passes, twiddles, scale, scratch)
+        transform_lines(start, stop, places, outer, sizes, passes, twiddles, scale, scratch)
 
-    parallel_for(piece, blocks * math.prod(outer[0].tolist()), threads)
+    parallel_for(piece, blocks if is_row else blocks * batch, threads)
 
 
 _TABLES: Cache[tuple[Any, Any]] = Cache("fft twiddles", 64)
 
 
 def _tables(n: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """The radices of the passes, and the twiddles of all but the last."""
+    """The radices of the passes, and their twiddles."""
     key = (n, dtype.char)
     return _TABLES.get(key) or _TABLES.put(key, _made_tables(n, dtype))
 
@@ -130,8 +135,8 @@ def _tables(n: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
 def _made_tables(n: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     passes = radices(n)
     assert passes is not None, "such lengths are left to the library"
-    found, m = [np.zeros(0)], n
-    for radix in passes[:-1]:
+    found, m = [], n
+    for radix in passes:
         length, m = m, m // radix
         turns = np.outer(np.arange(m), np.arange(1, radix)).ravel()
         found.append(roots(turns, length))
@@ -142,8 +147,8 @@ def _made_tables(n: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
 def roots(turns: Any, n: int) -> Any:
     """exp(-2 pi i turns / n) as real and imaginary parts by turns; angles are at most an eighth.
 
-    >>> roots(np.array([0, 1, 2]), 4)
-    array([ 1., -0.,  0., -1., -1., -0.])
+    >>> roots(np.array([1, 2]), 4) + 0.0
+    array([ 0., -1., -1.,  0.])
     """
     eighths, rest = np.divmod(8 * (turns % n), n)
     flipped = eighths % 2 == 1

@@ -10,7 +10,7 @@ from tests.dft import bound, relative_error
 from tests.fft.cases import numbers
 
 from einloom import options
-from einloom.backend.cpu import fft_columns
+from einloom.backend.cpu import fft_lanes
 from einloom.backend.cpu.fft import Transform, planned, transform
 
 LENGTHS = (
@@ -55,9 +55,28 @@ def test_lengths(dtype: str) -> None:
             for forward, norm in ((True, 0), (False, 2), (True, 1)):
                 x = numbers(rng, (n, lines), dtype)
                 out = np.empty_like(x)
-                fft_columns.run("c2c", forward, norm, x, out, 0, 0, 2)
+                fft_lanes.run("c2c", forward, norm, x, out, 0, 0, 2)
                 want = by_numpy(x, 0, forward, norm)
                 assert relative_error(out, want) <= bound(dtype, n), (n, lines, forward)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_contiguous_lines(dtype: str) -> None:
+    rng = np.random.default_rng(6)
+    squares = 4 if dtype == "complex128" else 8
+    for k, n in enumerate(n for n in LENGTHS if n % squares == 0):
+        for shape in ((8 + k, 2, n), (40, n), (1, 19, 3, n)):
+            for forward, norm in ((True, 0), (False, 1)):
+                x = numbers(rng, shape, dtype)
+                out = np.empty_like(x)
+                fft_lanes.run("c2c", forward, norm, x, out, x.ndim - 1, 0, 2)
+                want = by_numpy(x, -1, forward, norm)
+                assert relative_error(out, want) <= bound(dtype, n), (shape, forward)
+    wide = numbers(rng, (30, 20, 64), dtype)
+    view = wide[::-2, 3:, 8:40]
+    same = wide.copy()[::-2, 3:, 8:40]
+    fft_lanes.run("c2c", True, 0, same, same, 2, 0, 3)
+    assert relative_error(same, by_numpy(view, 2, True, 0)) <= bound(dtype, 32)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -70,12 +89,12 @@ def test_real_lines(dtype: str) -> None:
             wide = np.fft.rfft(x.astype(np.float64), axis=1)
             for forward, norm in ((True, 0), (False, 2)):
                 half = np.empty(wide.shape, "F" if dtype == "float32" else "D")
-                fft_columns.run("r2c", forward, norm, x, half, 1, 0, 2)
+                fft_lanes.run("r2c", forward, norm, x, half, 1, 0, 2)
                 want = wide if forward else wide.conj() / n
                 assert relative_error(half, want) <= bound(dtype, n), (n, lines, forward)
                 half[:, 0] += 3j  # which does not count
                 back = np.empty_like(x)
-                fft_columns.run("c2r", not forward, 2 - norm, half, back, 1, n, 2)
+                fft_lanes.run("c2r", not forward, 2 - norm, half, back, 1, n, 2)
                 assert relative_error(back, x) <= 2 * bound(dtype, n), (n, lines, forward)
 
 
@@ -86,17 +105,17 @@ def test_strides_and_places(axis: int) -> None:
     for view in (whole, whole[::2, ::-1], whole[:, :, ::-2, 3:39], whole.transpose(2, 0, 1, 3)):
         want = by_numpy(view, axis, True, 0)
         out = np.empty(view.shape, view.dtype)
-        fft_columns.run("c2c", True, 0, view, out, axis, 0, 2)
+        fft_lanes.run("c2c", True, 0, view, out, axis, 0, 2)
         assert relative_error(out, want) <= bound("complex128", 24)
         apart = np.empty((*view.shape[:-1], 3 * view.shape[-1]), view.dtype)[..., ::3]
-        fft_columns.run("c2c", True, 0, view, apart, axis, 0, 1)
+        fft_lanes.run("c2c", True, 0, view, apart, axis, 0, 1)
         assert np.array_equal(apart, out)
         same = view.copy()
-        fft_columns.run("c2c", True, 0, same, same, axis, 0, 2)
+        fft_lanes.run("c2c", True, 0, same, same, axis, 0, 2)
         assert np.array_equal(same, out)
     repeated = np.broadcast_to(whole[:, :1, :, :], whole.shape)
     out = np.empty(whole.shape, whole.dtype)
-    fft_columns.run("c2c", True, 0, repeated, out, 0, 0, 2)
+    fft_lanes.run("c2c", True, 0, repeated, out, 0, 0, 2)
     assert relative_error(out, by_numpy(repeated, 0, True, 0)) <= bound("complex128", 24)
 
 
@@ -107,12 +126,12 @@ def test_same_bits_for_any_threads_and_neighbours() -> None:
     results = []
     for threads in (1, 2, 3):
         out = np.empty_like(x)
-        fft_columns.run("c2c", True, 0, x, out, 0, 0, threads)
+        fft_lanes.run("c2c", True, 0, x, out, 0, 0, threads)
         results.append(out)
     assert np.array_equal(results[0], results[1])
     assert np.array_equal(results[0], results[2])
     alone = np.empty((60, 21), np.complex64)
-    fft_columns.run("c2c", True, 0, x[:, 50:71], alone, 0, 0, 1)
+    fft_lanes.run("c2c", True, 0, x[:, 50:71], alone, 0, 0, 1)
     assert np.array_equal(alone, results[0][:, 50:71])
 
 
@@ -125,8 +144,12 @@ def test_who_takes_what() -> None:
         with options(threads=2, **changes):
             return planned(what, y, (axis,), 2)[0].how
 
-    assert how(x, 0) == "columns"
-    assert how(x, 1) == "lines"
+    assert how(x, 0) == "lanes"
+    assert how(x, 1) == "lanes"
+    assert how(x[:, :510], 1) == "lines"  # has the factor 17
+    assert how(np.ones((3, 1 << 17), complex), 1) == "lines"  # fewer lines than lanes
+    assert how(np.ones((3000, 90), complex), 1) == "lines"  # no whole squares
+    assert how(np.ones((300, 1024)), 1) == "lines"  # real numbers
     assert how(x, 0, small=float("inf")) == "lines"
     assert how(x[:, :4].repeat(200, 0), 0) == "lines"  # fewer lines than lanes
     assert how(x[:509], 0) == "lines"  # a prime
@@ -143,7 +166,7 @@ def test_special_values() -> None:
     x[3, 5], x[2, 7] = np.nan, np.inf
     with np.errstate(all="ignore"), options(small=0):
         out = np.empty_like(x)
-        fft_columns.run("c2c", True, 0, x, out, 0, 0, 2)
+        fft_lanes.run("c2c", True, 0, x, out, 0, 0, 2)
     bad = ~np.isfinite(out).all(axis=0)
     assert list(np.flatnonzero(bad)) == [5, 7]
 

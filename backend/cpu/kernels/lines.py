@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..jit import kernel
 
 # put here before a kernel is compiled; see butterflies.py and turns.py
@@ -17,32 +19,28 @@ butterfly4: Any = None
 butterfly5: Any = None
 butterfly7: Any = None
 butterfly8: Any = None
-final2: Any = None
-final3: Any = None
-final4: Any = None
-final5: Any = None
-final7: Any = None
-final8: Any = None
 gather_ends: Any = None
 gather_halves: Any = None
 gather_pairs: Any = None
+gather_square: Any = None
 peek: Any = None
 poke: Any = None
 scatter_halves: Any = None
 scatter_pairs: Any = None
+scatter_square: Any = None
 
-COMPLEX, FROM_REAL, TO_REAL = 0, 1, 2  # what is transformed into what
+COMPLEX, FROM_REAL, TO_REAL, ROWS = 0, 1, 2, 3  # what is transformed into what; ROWS: see below
 
 
 @kernel
-def transform_columns(
+def transform_lines(
     start: int,
     stop: int,
     places: Any,  # [2]: addresses of operand and result
     outer: Any,  # [3, axes]: sizes of the other axes, their strides in both
     sizes: Any,  # [11]: see below
     radices: Any,  # of the passes
-    twiddles: Any,  # for every pass but the last, and every turn p below n / (radix so far): see below
+    twiddles: Any,  # for every pass, and every turn p below n / (radix so far): see below
     scale: Any,  # what the result is multiplied by
     scratch: Any,  # two halves of [n, width] units
 ) -> None:
@@ -53,6 +51,10 @@ def transform_columns(
     scratch, the kind, and lines that are whole. Strides and offsets count real numbers.
 
     Two real lines are one complex line, as halves.py says; of an odd number the last is a half.
+
+    Of ROWS every line is contiguous by itself, and lines are numbered by all other axes: a square of as many
+    lines as there are lanes, and as many numbers of each, is transposed in registers. Twice n must be a
+    multiple of the lanes.
 
     A pass of radix r, of which those before have the product s, m = n / (s r), does for p < m and q < s
 
@@ -65,6 +67,8 @@ def transform_columns(
     width, blocks, is_inverse, half = sizes[5], sizes[6], sizes[7], sizes[8]
     kind, complete = sizes[9], sizes[10]
     by_half = scratch.dtype.type(0.5)
+    offsets = np.empty((2, width * lanes), np.int64)
+    inside = np.empty(2 * n, np.int64)  # where the numbers of a row lie in scratch
     unit = 2 * lanes
     real = lanes if is_inverse else 0
     imag = 0 if is_inverse else lanes
@@ -76,17 +80,39 @@ def transform_columns(
         first = block * width * lanes
         of, to = of_line * first, to_line * first
         for axis in range(axes - 1, -1, -1):
+            if kind == ROWS:
+                break
             k = rest % outer[0, axis]
             rest //= outer[0, axis]
             of += k * outer[1, axis]
             to += k * outer[2, axis]
         count = min(width * lanes, lines - first)
         whole = min(count, complete - first) // lanes
+        if kind == ROWS:  # lanes beyond the last line are the last line once more
+            whole = (count + lanes - 1) // lanes
+            count = whole * lanes
+            for lane in range(count):
+                rest = min(first + lane, lines - 1)
+                of, to = 0, 0
+                for axis in range(axes - 1, -1, -1):
+                    k = rest % outer[0, axis]
+                    rest //= outer[0, axis]
+                    of += k * outer[1, axis]
+                    to += k * outer[2, axis]
+                offsets[0, lane], offsets[1, lane] = of, to
         tail = count - whole * lanes
         vectors = whole + (1 if tail else 0)
         row = vectors * unit
         pairs = complete - first - whole * lanes  # of the tail that are no halves
-        if kind == TO_REAL:
+        if kind == ROWS:
+            for e in range(n):
+                inside[2 * e], inside[2 * e + 1] = e * row + real, e * row + imag
+            for v in range(whole):
+                e = 0
+                while e + lanes <= 2 * n:
+                    gather_square(scratch, inside, e, v * unit, places[0], e, offsets[0], v * lanes)
+                    e += lanes
+        elif kind == TO_REAL:
             for i in range(n // 2 + 1):
                 base, a, b = of + i * of_row, i * row, (n - i) * row
                 is_end = i == 0 or 2 * i == n
@@ -140,47 +166,43 @@ def transform_columns(
             r = radices[number]
             m //= r
             step = s * m
-            if m == 1:
-                for q in range(0, s, unit):
-                    if r == 8:
-                        final8(scratch, x + q, step, y + q, s, twiddles, 0)
-                    elif r == 4:
-                        final4(scratch, x + q, step, y + q, s, twiddles, 0)
-                    elif r == 2:
-                        final2(scratch, x + q, step, y + q, s, twiddles, 0)
-                    elif r == 3:
-                        final3(scratch, x + q, step, y + q, s, twiddles, 0)
-                    elif r == 5:
-                        final5(scratch, x + q, step, y + q, s, twiddles, 0)
-                    else:
-                        final7(scratch, x + q, step, y + q, s, twiddles, 0)
-            else:
-                for p in range(m):
-                    a, b = x + p * s, y + p * s * r
-                    if r == 8:
-                        for q in range(0, s, unit):
-                            butterfly8(scratch, a + q, step, b + q, s, twiddles, w)
-                    elif r == 4:
-                        for q in range(0, s, unit):
-                            butterfly4(scratch, a + q, step, b + q, s, twiddles, w)
-                    elif r == 2:
-                        for q in range(0, s, unit):
-                            butterfly2(scratch, a + q, step, b + q, s, twiddles, w)
-                    elif r == 3:
-                        for q in range(0, s, unit):
-                            butterfly3(scratch, a + q, step, b + q, s, twiddles, w)
-                    elif r == 5:
-                        for q in range(0, s, unit):
-                            butterfly5(scratch, a + q, step, b + q, s, twiddles, w)
-                    else:
-                        for q in range(0, s, unit):
-                            butterfly7(scratch, a + q, step, b + q, s, twiddles, w)
-                    w += 2 * (r - 1)
+            for p in range(m):
+                a, b = x + p * s, y + p * s * r
+                if r == 8:
+                    for q in range(0, s, unit):
+                        butterfly8(scratch, a + q, step, b + q, s, twiddles, w)
+                elif r == 4:
+                    for q in range(0, s, unit):
+                        butterfly4(scratch, a + q, step, b + q, s, twiddles, w)
+                elif r == 2:
+                    for q in range(0, s, unit):
+                        butterfly2(scratch, a + q, step, b + q, s, twiddles, w)
+                elif r == 3:
+                    for q in range(0, s, unit):
+                        butterfly3(scratch, a + q, step, b + q, s, twiddles, w)
+                elif r == 5:
+                    for q in range(0, s, unit):
+                        butterfly5(scratch, a + q, step, b + q, s, twiddles, w)
+                else:
+                    for q in range(0, s, unit):
+                        butterfly7(scratch, a + q, step, b + q, s, twiddles, w)
+                w += 2 * (r - 1)
             s *= r
             x, y = y, x
         if scale != 1:
             for k in range(x, x + n * vectors * unit):
                 scratch[k] *= scale
+        if kind == ROWS:
+            for e in range(2 * n):
+                inside[e] += x
+            for v in range(whole):
+                e = 0
+                while e + lanes <= 2 * n:
+                    scatter_square(
+                        scratch, inside, e, v * unit, places[1], e, offsets[1], v * lanes
+                    )
+                    e += lanes
+            continue
         if kind == FROM_REAL:
             for i in range(n // 2 + 1):
                 base, a, b = to + i * to_row, x + i * row, x + (n - i) % n * row
