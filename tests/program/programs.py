@@ -47,7 +47,17 @@ TO = {  # conversions that lose nothing
     "complex64": ("complex128",),
     "complex128": ("complex64",),
 }
-SELDOM = ("power", "atan2", "remainder", "slice_at", "rfft", "irfft", "irfft", "ifft")  # they need room, or a detour
+SELDOM = (
+    "power",
+    "atan2",
+    "remainder",
+    "slice_at",
+    "rfft",
+    "irfft",
+    "ifft",
+    "erf",
+    "extract_diagonal",
+)  # they need room, or a detour
 OFTEN = (
     "transpose",
     "dot_general",

@@ -1,8 +1,8 @@
 """Two real lines as one complex line: what stands between their half spectra and its whole one.
 
 For z = x + i y with real x and y, X[k] = (Z[k] + conj Z[n-k]) / 2 and Y[k] = (Z[k] - conj Z[n-k]) / 2i;
-the other way Z[k] = X[k] + i Y[k] and Z[n-k] = conj X[k] + i conj Y[k]. In memory the bins of x and y alternate,
-as the numbers of x and y do.
+the other way Z[k] = X[k] + i Y[k] and Z[n-k] = conj X[k] + i conj Y[k]. In memory the bins of x and y
+alternate, as the numbers of x and y do.
 
 Like those of vectors.py, the names are put into a kernel's globals before it is compiled.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 
 def scatter_halves(line: int) -> Any:
-    """scatter_halves(scratch, ar, ai, br, bi, address, start): from the real and imaginary parts of Z[k] at ar
-    and ai, of Z[n-k] at br and bi, X[k] and Y[k] by turns, from element `start` of the array at the address."""
+    """scatter_halves(scratch, ar, ai, br, bi, address, start): X[k] and Y[k] by turns, from element `start`
+    of the array at the address on, of real and imaginary parts of Z[k] at ar and ai, of Z[n-k] at br and bi."""
     return _moving(line, _scatter)
 
 
