@@ -154,6 +154,8 @@ class Blocks(NamedTuple):
 def blocks(long: int, short: int, is_real: bool) -> Blocks:
     """The cheapest blocks for two lengths: elements times log2 of the length, the least over lengths.
 
+    A block is at least twice as long as the shorter operand, so that it reaches into one other alone.
+
     >>> blocks(10**6, 100, True).length
     800
     """
@@ -197,20 +199,11 @@ def _added(x: Any, y: Any, way: Blocks, is_real: bool, workers: Any, axis: int) 
     padded[..., :long], padded[..., long:] = x, 0
     cut = padded.reshape(*x.shape[:-1], count, way.step)
     forward, inverse = (rfft, irfft) if is_real else (fft, ifft)
-    product = forward(cut, way.length, workers=workers)
     kernel = forward(y, way.length, workers=workers)[..., None, :]
-    if np.broadcast_shapes(product.shape, kernel.shape) == product.shape:
-        product = np.multiply(product, kernel, out=product) if (
-            np.result_type(product, kernel) == product.dtype) else product * kernel  # fmt: skip
-    else:
-        product = product * kernel
-    y = inverse(product, way.length, overwrite_x=True, workers=workers)
-    total = np.zeros((*y.shape[:-2], count * way.step + short - 1), y.dtype)
-    ends = total[..., : count * way.step].reshape(*y.shape[:-2], count, way.step)
-    ends[...] = y[..., : way.step]
-    if not np.shares_memory(ends, total):
-        total[..., : count * way.step] = ends.reshape(*y.shape[:-2], -1)
-    for k in range(count):
-        start = (k + 1) * way.step
-        total[..., start : start + short - 1] += y[..., k, way.step :]
-    return np.moveaxis(total[..., : long + short - 1], -1, axis)
+    product = forward(cut, way.length, workers=workers) * kernel
+    parts = inverse(product, way.length, overwrite_x=True, workers=workers)
+    total = np.zeros((*parts.shape[:-2], count + 1, way.step), parts.dtype)
+    total[..., :count, :] = parts[..., : way.step]
+    total[..., 1:, : short - 1] += parts[..., way.step :]  # shorter than a step, see `blocks`
+    flat = total.reshape(*parts.shape[:-2], (count + 1) * way.step)
+    return np.moveaxis(flat[..., : long + short - 1], -1, axis)

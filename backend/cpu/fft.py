@@ -132,7 +132,7 @@ def _one_by_one(what: Transform, found: tuple[Step, ...], x: Any, out: Any, thre
 
 def _run(what: Transform, step: Step, x: Any, out: Any, threads: int) -> None:
     if step.how == "whole":
-        what.call(x, step.axes, out, threads)
+        what.call(x, step.axes, out, 1 if step.rows == 1 else threads)
         return
     if step.how == "lanes":
         fft_lanes.run(what.kind, what.forward, what.norm, x, out, step.axes[0], what.n, threads)
@@ -165,7 +165,7 @@ def planned(what: Transform, x: Any, axes: Axes, threads: int) -> tuple[Step, ..
     key = (what.kind, what.n, x.shape, x.dtype.char, axes, threads, fastest, compiled)
     found = _STEPS.get(key)
     if found is None:
-        case = Case(what, x.shape, x.dtype, axes, threads, fastest if compiled else -1)
+        case = Case(what, x.shape, x.dtype, axes, threads, fastest, compiled)
         found = _STEPS.put(key, steps(case))
     return found
 
@@ -186,12 +186,17 @@ class Case(NamedTuple):
     dtype: np.dtype[Any]
     axes: Axes
     threads: int
-    fastest: int  # the axis whose elements are neighbours in memory; -1: no kernel of ours
+    fastest: int  # the last axis, if its elements are neighbours in memory; else -1
+    compiled: bool  # whether kernels of ours may be used
+
+    def later(self, dtype: np.dtype[Any]) -> Case:
+        """Of the steps behind the first: they read what that one has written, row by row."""
+        return self._replace(fastest=len(self.shape) - 1, dtype=dtype)
 
 
 def steps(case: Case) -> tuple[Step, ...]:
     """In the order in which they run."""
-    what, shape, dtype, axes, threads, _ = case
+    what, shape, dtype, axes, threads, *_ = case
     if len(axes) == 1:
         return (_step(case, what.kind, shape, axes[0]),)
     batch = [axis for axis in range(len(shape) - 1) if axis not in axes]
@@ -206,27 +211,30 @@ def steps(case: Case) -> tuple[Step, ...]:
 
 def _by_axis(case: Case) -> tuple[Step, ...]:
     """One axis after another, the halved one where the numbers are real."""
-    what, shape, dtype, axes, _, _ = case
+    what, shape, dtype, axes, *_ = case
     if what.kind == "c2c" and dtype.kind == "f":
         return (Step("whole", axes),)  # the library does half the work, by symmetry
     if what.kind == "c2r":
         *others, last = axes
         found = (
-            *(_step(case, "c2c", shape, axis) for axis in others),
-            _step(case, "c2r", shape, last),
+            *(
+                _step(case.later(dtype) if k else case, "c2c", shape, axis)
+                for k, axis in enumerate(others)
+            ),
+            _step(case.later(dtype), "c2r", shape, last),
         )
         return (Step("whole", axes),) if all(step.how == "whole" for step in found) else found
-    after = what.result(shape, dtype, axes)[0]
+    after, into = what.result(shape, dtype, axes)
     rest: Kind = "c2c" if what.kind == "r2c" else what.kind
     first = _step(case, what.kind, shape, axes[-1])
-    found = (first, *(_step(case, rest, after, axis) for axis in axes[-2::-1]))
+    found = (first, *(_step(case.later(into), rest, after, axis) for axis in axes[-2::-1]))
     return (Step("whole", axes),) if all(step.how == "whole" for step in found) else found
 
 
 def _step(case: Case, kind: Kind, shape: Shape, axis: int) -> Step:
     """The step along one axis of an array of this shape."""
     length = case.what.n if kind == "c2r" else shape[axis]
-    if fft_lanes.takes(kind, shape, case.dtype, axis, case.fastest, length):
+    if case.compiled and fft_lanes.takes(kind, shape, case.dtype, axis, case.fastest, length):
         return Step("lanes", (axis,))
     others = [other for other in range(len(shape)) if other != axis]
     along = max(others, key=lambda other: shape[other], default=-1)

@@ -158,6 +158,13 @@ def test_who_takes_what() -> None:
     assert how(np.zeros((1 << 17, 8), complex), 0) == "lines"  # too long for a cache
     assert how(np.zeros((512, 512), np.clongdouble), 0) == "lines"
     assert how(x[:8, :8].copy(), 0, small=0) == "whole"
+    with options(threads=2):
+        half = planned(Transform("r2c"), np.zeros((512, 600)), (0, 1), 2)
+        assert [(step.how, step.axes) for step in half] == [("lines", (1,)), ("lanes", (0,))]
+        back = planned(Transform("c2r", n=600), np.zeros((1024, 301), complex), (0, 1), 2)
+        assert [(step.how, step.axes) for step in back] == [("lanes", (0,)), ("lines", (1,))]
+        turned = planned(what, np.zeros((512, 600), complex).T, (0, 1), 2)
+        assert [step.how for step in turned] == ["lines", "lanes"]
 
 
 def test_special_values() -> None:
