@@ -35,7 +35,7 @@ def expm(a: Any, *, check_finite: bool = False, on_error: OnError = "raise") -> 
     Returns:
         array [..., n, n]. With on_error="info" (result, info).
 
-    Complexity: 2 to 5 + s products of n³ multiplications, s about log2 |a|.
+    Complexity: 2 to 5 + s products of n³ multiplications, s about log2(norm(a)).
     P. Bader, S. Blanes, F. Casas, Mathematics 7, 1174 (2019); A. Al-Mohy, N. Higham, SIAM J. Matrix Anal.
     Appl. 31, 970 (2009).
 

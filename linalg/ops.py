@@ -170,10 +170,10 @@ def _pinv(attrs: Attrs, a: Array) -> Outputs:
 
 
 def pseudoinverse(u: Any, s: Array, vh: Any, rcond: Any) -> Array:
-    """V diag(1/s) Uᴴ over the singular values above rcond times the largest."""
-    cutoff = np.asarray(rcond)[..., None] * s.max(axis=-1, keepdims=True, initial=0)
-    with np.errstate(divide="ignore"):
-        inverse = np.where(s > cutoff, 1 / s, np.where(np.isnan(s), s, 0)).astype(s.dtype)
+    """V diag(1/s) Uᴴ over the singular values above rcond times the largest, which is the first."""
+    cutoff = rcond if type(rcond) is float else np.asarray(rcond)[..., None]
+    large = s > cutoff * s[..., :1]
+    inverse = np.divide(1, s, where=large, out=np.zeros_like(s))
     found: Array = adjoint(vh) @ (inverse[..., None] * adjoint(u))
     return found
 

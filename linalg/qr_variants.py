@@ -80,7 +80,7 @@ def qr_positive(
 def qr_pivoted(
     a: Any, mode: Mode = "reduced", *, check_finite: bool = False, on_error: OnError = "raise"
 ) -> Any:
-    """a[:, p] = q @ r with |r_11| >= |r_22| >= ...: in each step the column that is longest comes next.
+    """a[:, p] = q @ r with the longest column next in each step: the diagonal of r decreases in modulus.
 
     Args:
         a: [..., m, n].
@@ -115,7 +115,7 @@ def qr_rank_revealing(
     check_finite: bool = False,
     on_error: OnError = "raise",
 ) -> Any:
-    """a[:, p] ~ q[:, :rank] @ r[:rank], where rank counts the |r_ii| > rtol * |r_11|.
+    """a[:, p] ~ q[:, :rank] @ r[:rank], where rank counts the r_ii with abs(r_ii) > rtol * abs(r_11).
 
     The columns p[:rank] of a nearly span the others. The diagonal of a pivoted QR follows the singular
     values but for rare matrices (Kahan's), of which it overrates the smallest; `truncated_svd` does not.

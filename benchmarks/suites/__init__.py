@@ -13,6 +13,7 @@ from .first_calls import cold
 from .gemm_batch import gemm_batch
 from .imports import imports
 from .layouts import layouts
+from .linalg import linalg
 from .overhead import overhead
 from .permutations import permutations
 from .plan import plan
@@ -35,6 +36,7 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "program": program,
     "layouts": layouts,
     "plan": plan,
+    "linalg": linalg,
     "fft": fft,
     "import": imports,
 }

@@ -37,7 +37,7 @@ def diagonalised(sites: int) -> float:
     return float(np.linalg.eigvalsh(total)[0])
 
 
-@pytest.mark.parametrize("sites", [2, 4, 6, 8])
+@pytest.mark.parametrize("sites", [2, 4, 6])
 def test_bethe_energy(example: Any, sites: int) -> None:
     assert np.isclose(example.bethe_energy(sites), diagonalised(sites), rtol=0, atol=1e-12)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import einloom
 from einloom import linalg
 
 ROOT7 = 7**0.5 / 2
@@ -98,3 +99,23 @@ def test_small_answers() -> None:
     np.testing.assert_allclose(residuals, [1 / 6])
     assert rank == 2
     assert len(s) == 2
+
+
+@pytest.mark.parametrize("small", [np.inf, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_eigenvalues_scale_with_the_matrix(
+    rng: np.random.Generator, dtype: str, small: float
+) -> None:
+    """Previously failed: of huge and tiny matrices, LAPACK gave eigenvalues of scaled ones."""
+    a = rng.standard_normal((3, 5, 5)).astype(dtype)
+    powers = [2.0**60, 2.0**-60] if dtype in ("float32", "complex64") else [2.0**600, 2.0**-600]
+    for power in powers:
+        scaled = a.copy()
+        scaled[1] *= scaled.real.dtype.type(power)
+        with einloom.options(small=small):
+            w, v = linalg.eig(scaled)
+            w2, _, v2 = linalg.eig_two_sided(scaled)
+        for values, vectors in ((w, v), (w2, v2)):
+            values[1] /= values.real.dtype.type(power)
+            error = abs(a @ vectors - vectors * values[:, None, :]).max()
+            assert error < 1e-4 if a.real.dtype == np.float32 else error < 1e-12

@@ -1,4 +1,9 @@
-"""Exponentials of many small matrices at once: polynomials and squarings across lanes."""
+"""Exponentials of many small matrices at once: polynomials and squarings across lanes.
+
+`scratch` is [slots, numbers, lanes]: slot k begins at k * numbers * lanes, and holds the numbers of one matrix for
+each lane, of complex ones real and imaginary parts in turn. `sizes` are n, lanes, lanes of a square, 2 for
+complex numbers, else 1. `places` are offsets in a slot: of numbers along a row, along a column, and of all.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import kernel
+from ..jit import kernel, part
 
 # put here before a kernel is compiled; see across.py and turns.py
 dot_complex_lanes: Any = None
@@ -39,6 +44,149 @@ def column_norms(start: int, stop: int, a: Any, n: int, parts: int, norms: Any) 
         norms[m] = top
 
 
+@part
+def gather(scratch: Any, sizes: Any, places: Any, address: int, offsets: Any) -> None:
+    """Matrices at these offsets to slot 0."""
+    n, width, side = sizes[0], sizes[1], sizes[2]
+    numbers = n * n * sizes[3]
+    for k in range(0, width, side):
+        for e in range(0, numbers, side):
+            used, row = min(side, numbers - e), 2 * n + e
+            if used == side:
+                gather_square(scratch, places, row, k, address, e, offsets, k)
+            else:
+                gather_part(scratch, places, row, k, address, e, offsets, k, used)
+
+
+@part
+def scatter(scratch: Any, sizes: Any, places: Any, address: int, offsets: Any) -> None:
+    """The first slot to where matrices lie."""
+    n, width, side = sizes[0], sizes[1], sizes[2]
+    numbers = n * n * sizes[3]
+    for k in range(0, width, side):
+        for e in range(0, numbers, side):
+            used, row = min(side, numbers - e), 2 * n + e
+            if used == side:
+                scatter_square(scratch, places, row, k, address, e, offsets, k)
+            else:
+                scatter_part(scratch, places, row, k, address, e, offsets, k, used)
+
+
+@part
+def multiply(scratch: Any, sizes: Any, places: Any, to: int, x: int, y: int) -> None:
+    """What is at `to` = x @ y."""
+    n, width, parts = sizes[0], sizes[1], sizes[3]
+    one, element = scratch.dtype.type(1), parts * width
+    for i in range(n):
+        for j in range(n):
+            at, row, column = to + (i * n + j) * element, x + i * n * element, y + j * element
+            if parts == 1:
+                dot_lanes(scratch, scratch, scratch, places, n, 0, n, at, row, column)
+            else:
+                dot_complex_lanes(
+                    scratch, scratch, scratch, places, n, 0, n, at, row, column, width, one, one
+                )
+
+
+@part
+def combine(scratch: Any, sizes: Any, slots: Any, factors: Any) -> None:
+    """One slot = a sum of four others with factors, and of the identity with the last."""
+    n, width, parts = sizes[0], sizes[1], sizes[3]
+    slot = n * n * parts * width
+    to, p, q, v, w = (
+        slots[1] * slot,
+        slots[2] * slot,
+        slots[3] * slot,
+        slots[4] * slot,
+        slots[5] * slot,
+    )
+    f, g, h, k, unit = factors[0], factors[1], factors[2], factors[3], factors[4]
+    for i in range(slot):
+        scratch[to + i] = (
+            f * scratch[p + i] + g * scratch[q + i] + h * scratch[v + i] + k * scratch[w + i]
+        )
+    for i in range(n):
+        at = to + i * (n + 1) * parts * width
+        for lane in range(width):
+            scratch[at + lane] += unit
+
+
+@part
+def norm_lanes(scratch: Any, sizes: Any, at: int, sums: Any, norms: Any) -> None:
+    """The largest sum of |numbers| of a column, of what is there."""
+    n, width, parts = sizes[0], sizes[1], sizes[3]
+    norms[:] = 0
+    for j in range(n):
+        sums[:] = 0
+        for i in range(n):
+            for c in range(parts):
+                number = at + ((i * n + j) * parts + c) * width
+                for lane in range(width):
+                    sums[lane] += abs(scratch[number + lane])
+        for lane in range(width):
+            norms[lane] = max(norms[lane], sums[lane])
+
+
+@part
+def scale(scratch: Any, sizes: Any, at: int, factor: Any) -> None:
+    """What is there times a factor for each lane."""
+    n, width, parts = sizes[0], sizes[1], sizes[3]
+    for e in range(n * n * parts):
+        number = at + e * width
+        for lane in range(width):
+            scratch[number + lane] *= factor[lane]
+
+
+@part
+def halve(
+    scratch: Any, sizes: Any, theta: float, halved: Any, factor: Any, sums: Any, norms: Any
+) -> None:
+    """Slot 0 is halved until its norm is at most theta."""
+    norm_lanes(scratch, sizes, 0, sums, norms[0])
+    for lane in range(sizes[1]):
+        ratio, times = norms[0, lane] / theta, 0
+        if ratio > 1 and ratio < math.inf:
+            times = math.ceil(math.log2(ratio))
+        halved[lane] = times
+        factor[lane] = 2.0**-times
+    scale(scratch, sizes, 0, factor)
+
+
+@part
+def take_back(
+    scratch: Any, sizes: Any, theta: float, halved: Any, factor: Any, sums: Any, norms: Any
+) -> None:
+    """Slots 0, 1 and 2 are A, A² and A³: what is more than max(|A²|^(1/2), |A³|^(1/3)) <= theta needs of the
+    halvings is undone."""
+    slot = sizes[0] * sizes[0] * sizes[3] * sizes[1]
+    norm_lanes(scratch, sizes, slot, sums, norms[1])
+    norm_lanes(scratch, sizes, 2 * slot, sums, norms[2])
+    for lane in range(sizes[1]):
+        ratio = theta / max(norms[1, lane] ** 0.5, norms[2, lane] ** (1 / 3))
+        back = 0
+        if ratio >= 2.0 ** halved[lane]:
+            back = halved[lane]
+        elif ratio > 1:
+            back = math.floor(math.log2(ratio))
+        halved[lane] -= back
+        factor[lane] = 2.0**back
+        sums[lane] = 1
+    for power in range(3):
+        for lane in range(sizes[1]):
+            sums[lane] *= factor[lane]
+        scale(scratch, sizes, power * slot, sums)
+
+
+@part
+def keep(scratch: Any, sizes: Any, to: int, of: int, squared: int, halved: Any) -> None:
+    """Lanes that are squared often enough stay as they were."""
+    n, width, parts = sizes[0], sizes[1], sizes[3]
+    for e in range(0, n * n * parts * width, width):
+        for lane in range(width):
+            if squared >= halved[lane]:
+                scratch[to + e + lane] = scratch[of + e + lane]
+
+
 @kernel
 def expm_lanes(
     start: int,
@@ -49,124 +197,37 @@ def expm_lanes(
     begins: Any,  # [lists + 1]: where each begins in `steps`
     steps: Any,  # [steps, 6]: kind, slot that is made, slots that are read
     factors: Any,  # [steps, 5]: of the terms of a sum, then of the identity
-    places: Any,  # offsets in a slot: of numbers along a row, along a column, and of all
-    sizes: Any,  # [4]: n, lanes, lanes of a square, 2 for complex numbers, else 1
+    places: Any,
+    sizes: Any,
     theta: float,
-    scratch: Any,  # [slots, numbers, lanes]
+    scratch: Any,
 ) -> None:
     """For strips of lanes: A is gathered to slot 0, a list of steps leaves a polynomial of it there, which
-    is squared as often as A was halved, and written.
-
-    HALVE halves A until |A| <= theta. BACK, which finds powers of A in slots 1 and 2, takes back what is
-    more than max(|A²|^(1/2), |A³|^(1/3)) <= theta needs. A lane does not depend on its neighbours.
-    """
-    n, width, side, parts = sizes[0], sizes[1], sizes[2], sizes[3]
-    one = scratch.dtype.type(1)
-    numbers, element = n * n * parts, parts * width
+    is squared as often as A was halved, and written. A lane does not depend on its neighbours."""
+    width, numbers = sizes[1], sizes[0] * sizes[0] * sizes[3]
     slot = numbers * width
     offsets, halved = np.empty(width, np.int64), np.empty(width, np.int64)
-    factor, grown = np.empty(width, scratch.dtype), np.empty(width, scratch.dtype)
-    sums, norms = np.empty(width, scratch.dtype), np.empty((3, width), scratch.dtype)
+    factor, sums = np.empty(width, scratch.dtype), np.empty(width, scratch.dtype)
+    norms = np.empty((3, width), scratch.dtype)
     for strip in range(start, stop):
-        for lane in range(width):
-            offsets[lane] = members[strip, lane] * numbers
-        for k in range(0, width, side):
-            for e in range(0, numbers, side):
-                used, row = min(side, numbers - e), 2 * n + e
-                if used == side:
-                    gather_square(scratch, places, row, k, addresses[0], e, offsets, k)
-                else:
-                    gather_part(scratch, places, row, k, addresses[0], e, offsets, k, used)
+        offsets[:] = members[strip] * numbers
         halved[:] = 0
-        least, most, squared, x = 0, 0, 0, 0
-        s, end = begins[lists[strip]], begins[lists[strip] + 1]
-        while s < end or squared < most:
-            kind, to, p, q = PRODUCT, slot - x, x, x
-            if s < end:
-                kind, to, p, q = (
-                    steps[s, 0],
-                    steps[s, 1] * slot,
-                    steps[s, 2] * slot,
-                    steps[s, 3] * slot,
-                )
+        gather(scratch, sizes, places, addresses[0], offsets)
+        for s in range(begins[lists[strip]], begins[lists[strip] + 1]):
+            kind = steps[s, 0]
             if kind == PRODUCT:
-                for i in range(n):
-                    for j in range(n):
-                        at, row, column = (
-                            to + (i * n + j) * element,
-                            p + i * n * element,
-                            q + j * element,
-                        )
-                        if parts == 1:
-                            dot_lanes(scratch, scratch, scratch, places, n, 0, n, at, row, column)
-                        else:
-                            dot_complex_lanes(
-                                scratch, scratch, scratch, places, n, 0, n,
-                                at, row, column, width, one, one,
-                            )  # fmt: skip
+                to, x, y = steps[s, 1] * slot, steps[s, 2] * slot, steps[s, 3] * slot
+                multiply(scratch, sizes, places, to, x, y)
             elif kind == SUM:
-                v, w = steps[s, 4] * slot, steps[s, 5] * slot
-                f, g, h, k, unit = factors[s]
-                for i in range(slot):
-                    scratch[to + i] = (
-                        f * scratch[p + i]
-                        + g * scratch[q + i]
-                        + h * scratch[v + i]
-                        + k * scratch[w + i]
-                    )
-                for i in range(n):
-                    at = to + i * (n + 1) * element
-                    for lane in range(width):
-                        scratch[at + lane] += unit
-            elif kind == HALVE or most > 0:
-                for power in range(kind - HALVE, 2 * (kind - HALVE) + 1):
-                    norms[power, :] = 0
-                    for j in range(n):
-                        sums[:] = 0
-                        for e in range(n * parts):
-                            i, c = e // parts, e % parts
-                            at = power * slot + ((i * n + j) * parts + c) * width
-                            for lane in range(width):
-                                sums[lane] += abs(scratch[at + lane])
-                        for lane in range(width):
-                            norms[power, lane] = max(norms[power, lane], sums[lane])
-                for lane in range(width):
-                    if kind == HALVE:
-                        ratio, change = norms[0, lane] / theta, 0
-                        if ratio > 1 and ratio < math.inf:
-                            change = math.ceil(math.log2(ratio))
-                    else:
-                        root = max(norms[1, lane] ** 0.5, norms[2, lane] ** (1 / 3))
-                        ratio, change = theta / root, 0
-                        if ratio >= 2.0 ** halved[lane]:
-                            change = -halved[lane]
-                        elif ratio > 1:
-                            change = -math.floor(math.log2(ratio))
-                    halved[lane] += change
-                    factor[lane] = 2.0**-change
-                least, most = halved.min(), halved.max()
-                grown[:] = 1
-                for power in range(2 * (kind - HALVE) + 1):
-                    for lane in range(width):
-                        grown[lane] *= factor[lane]
-                    for e in range(numbers):
-                        at = power * slot + e * width
-                        for lane in range(width):
-                            scratch[at + lane] *= grown[lane]
-            if s < end:
-                s += 1
-                continue
+                combine(scratch, sizes, steps[s], factors[s])
+            elif kind == HALVE:
+                halve(scratch, sizes, theta, halved, factor, sums, norms)
+            elif halved.max() > 0:
+                take_back(scratch, sizes, theta, halved, factor, sums, norms)
+        least, most, x = halved.min(), halved.max(), 0
+        for squared in range(most):
+            multiply(scratch, sizes, places, slot - x, x, x)
             if squared >= least:
-                for e in range(numbers):
-                    for lane in range(width):
-                        if squared >= halved[lane]:
-                            scratch[to + e * width + lane] = scratch[x + e * width + lane]
-            squared += 1
-            x = to
-        for k in range(0, width, side):
-            for e in range(0, numbers, side):
-                used, row = min(side, numbers - e), 2 * n + e
-                if used == side:
-                    scatter_square(scratch[x:], places, row, k, addresses[1], e, offsets, k)
-                else:
-                    scatter_part(scratch[x:], places, row, k, addresses[1], e, offsets, k, used)
+                keep(scratch, sizes, slot - x, x, squared, halved)
+            x = slot - x
+        scatter(scratch[x:], sizes, places, addresses[1], offsets)

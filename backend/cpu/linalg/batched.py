@@ -16,6 +16,7 @@ from ..kernels.linalg.steps import LOWER, UPPER
 from .panels import made
 from .plain import Array, QRMode, Trans
 from .routines import Steps
+from .scaling import in_range
 
 
 def stacked(x: Array, core: int = 2) -> Array:
@@ -299,9 +300,11 @@ def svd(
 def eig(
     a: Array, left: bool = False, right: bool = True, *, overwrite: bool = False
 ) -> tuple[Array, Array | None, Array | None, Array]:
+    a, factor = in_range(a)
     n, info, real = a.shape[-1], _info(a), real_of(a.dtype)
     dtype = np.result_type(a.dtype, np.complex64)
     w = _new(a, n, dtype=dtype)
+    a, powers = _in_range(a)
     steps = Steps(a.dtype)
     work, size = _packed(steps, a), steps.constant(n)
     code = steps.array(stacked(info, 0))
@@ -330,7 +333,28 @@ def eig(
     if not steps.is_complex:
         w.real, w.imag = parts
         found = [None if v is None else _paired(v, w, dtype) for v in found]
+    if factor is not None:
+        w *= factor[..., None]
+    if powers is not None:
+        w *= np.ldexp(np.ones((), real), powers)[..., None]
     return w, found[0], found[1], info
+
+
+def _in_range(a: Array) -> tuple[Array, Array | None]:
+    """Matrices that geev would scale itself, divided by powers of two: the LAPACK of SciPy 1.17 forgets to
+    undo that for single precision."""
+    info = np.finfo(a.dtype)
+    low = np.sqrt(float(info.tiny)) / float(info.eps)
+    size = np.abs(a).max(axis=(-2, -1))
+    is_far = ((size > 1 / low) | (size < low)) & np.isfinite(size) & (size > 0)
+    if not is_far.any():
+        return a, None
+    powers = np.where(is_far, np.frexp(size)[1], 0)
+    half = powers // 2  # the power of two alone may overflow
+    one = np.ones((), real_of(a.dtype))
+    scaled = a * np.ldexp(one, -half)[..., None, None]
+    scaled *= np.ldexp(one, half - powers)[..., None, None]
+    return scaled, powers
 
 
 def _paired(v: Array, w: Array, dtype: Any) -> Array:

@@ -188,3 +188,24 @@ def svd(
         jacobi.svd_panels, ports, sizes, 3 * n * row + n * row_v + n, 2 * n + 2, a.dtype, codes
     )
     return u, s, vh, info
+
+
+def lstsq(
+    a: Array, b: Array, rcond: float, *, overwrite: bool = False
+) -> tuple[Array, Array, Array, Array, Array]:
+    """By singular values: x = v s⁻¹ uᴴ b, of those that are large enough."""
+    u, s, vh, info = svd(a)
+    assert u is not None
+    assert vh is not None
+    with np.errstate(all="ignore"):
+        is_kept = s > rcond * s[..., :1]
+        inverse = np.where(is_kept, 1 / s, 0).astype(s.dtype)[..., None]
+        x = adjoint(vh) @ (inverse * (adjoint(u) @ b))
+        off = np.abs(b - a @ x)
+        residuals = (off * off).sum(axis=-2)
+    return x, residuals, is_kept.sum(axis=-1, dtype=np.int32), s, info
+
+
+def adjoint(x: Array) -> Array:
+    """xᴴ of each matrix."""
+    return np.asarray(x.swapaxes(-1, -2).conj() if x.dtype.kind == "c" else x.swapaxes(-1, -2))

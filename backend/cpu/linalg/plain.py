@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .scaling import in_range
+
 Array = np.ndarray[Any, Any]
 Trans = Literal["N", "T", "C"]
 QRMode = Literal["reduced", "complete", "r", "raw"]
@@ -253,6 +255,7 @@ def _eig_by_members(
     """With left eigenvectors, which NumPy does not give."""
     from scipy.linalg import eig
 
+    a, factor = in_range(a)
     info, w = _good(a), np.empty(a.shape[:-1], dtype)
     vl, vr = np.empty(a.shape, dtype), np.empty(a.shape, dtype)
     for k in np.ndindex(info.shape) if a.size else ():
@@ -260,4 +263,6 @@ def _eig_by_members(
             w[k], vl[k], vr[k] = eig(a[k], left=True, right=True)
         except (ValueError, np.linalg.LinAlgError):  # not finite, not converged
             info[k] = 1
+    if factor is not None:
+        w *= factor[..., None]
     return w, vl, vr if right else None, info

@@ -28,6 +28,7 @@ LARGEST = {  # order up to which lanes took less time than LAPACK on two threads
     "qr": 32,
     "eigh": 32,
     "svd": 32,
+    "lstsq": 32,
 }
 MOST_COLUMNS = 4  # right-hand sides for each row: more leave the cache
 HALF = 32  # bytes: half of a vector; fewer matrices leave most lanes idle

@@ -1,0 +1,192 @@
+"""Factorisations and solves of batches, against NumPy, SciPy, torch and JAX.
+
+What is compared are samples: solutions, or the matrices that the factors multiply to. SciPy's functions loop
+over a batch in Python, so they take part where the batch is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import einloom
+
+from .. import peers
+from ..harness import CaseResult, measure
+from ..machine import Contender
+
+Array = np.ndarray[Any, Any]
+DTYPES = ("float64", "float32", "complex128", "complex64")
+ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 256, 1000)
+FEWER = (2, 4, 8, 16, 32, 64, 256)  # of the dtypes but the first
+FEW = (1, 10)  # matrices: calls that are mostly overhead
+SMALL_ORDERS = (2, 4, 8, 16)
+SAMPLE = 50
+LOOPED = 64  # matrices up to which SciPy takes part
+QUICK = (2, 5)
+BANDS = ((16, "n <= 16"), (64, "n <= 64"), (1 << 62, "beyond"))
+
+
+@dataclass(frozen=True)
+class Op:
+    """What is called by which name, on what, and what of the result is compared."""
+
+    inputs: Callable[[Array], tuple[Array, ...]]
+    compared: Callable[..., Array]
+    megabytes: float = 50  # of the batch: fewer for what takes long
+    numpy: str = ""
+    scipy: str = ""
+    torch: str = ""
+    jax: str = ""
+
+
+def general(a: Array) -> tuple[Array, ...]:
+    return (a,)
+
+
+def with_right(a: Array) -> tuple[Array, ...]:
+    return a, np.ascontiguousarray(a[..., :1])
+
+
+def positive(a: Array) -> tuple[Array, ...]:
+    n = a.shape[-1]
+    return (a @ adjoint(a) + n * np.eye(n, dtype=a.dtype),)
+
+
+def hermitian(a: Array) -> tuple[Array, ...]:
+    return (a + adjoint(a),)
+
+
+def tall(a: Array) -> tuple[Array, ...]:
+    """Half of the columns, n by n/2, and the last one."""
+    columns = max(1, a.shape[-1] // 2)
+    return np.ascontiguousarray(a[..., :columns]), np.ascontiguousarray(a[..., -1:])
+
+
+def shrunk(a: Array) -> tuple[Array, ...]:
+    return (a / np.asarray(2 * a.shape[-1], a.real.dtype),)
+
+
+def adjoint(a: Array) -> Array:
+    return np.asarray(a.swapaxes(-1, -2).conj())
+
+
+def product(v: Array, w: Array) -> Array:
+    return (v * w[..., None, :]) @ adjoint(v)
+
+
+OPS: dict[str, Op] = {
+    "solve": Op(with_right, lambda x: x, 50, "solve", "solve", "solve", "linalg.solve"),
+    "inv": Op(general, lambda x: x, 50, "inv", "inv", "inv", "linalg.inv"),
+    "det": Op(general, lambda d: d, 50, "det", "det", "det", "linalg.det"),
+    "cholesky": Op(positive, lambda c: c, 50, "cholesky", "", "cholesky", "linalg.cholesky"),
+    "lu": Op(general, lambda lu, p: lu, 50, "", "lu_factor", "lu_factor", "scipy.linalg.lu_factor"),
+    "qr": Op(general, lambda q, r: q @ r, 25, "qr", "", "qr", "linalg.qr"),
+    "eigh": Op(hermitian, lambda w, v: product(v, w), 8, "eigh", "eigh", "eigh", "linalg.eigh"),
+    "svd": Op(
+        general, lambda u, s, vh: (u * s[..., None, :]) @ vh, 8, "svd", "", "svd", "linalg.svd"
+    ),
+    "eig": Op(
+        general, lambda w, v: v * w[..., None, :] @ np.linalg.inv(v), 4, "eig", "", "eig", ""
+    ),
+    "pinv": Op(tall, lambda x: x, 8, "pinv", "", "pinv", "linalg.pinv"),
+    "lstsq": Op(tall, lambda x, *_: x, 8, "", "", "lstsq", ""),
+    "expm": Op(shrunk, lambda x: x, 8, "", "expm", "matrix_exp", "scipy.linalg.expm"),
+}
+FIRST = {"pinv"}  # which take the first input alone
+OURS = {"lu": "lu_factor"}
+
+
+def linalg(quick: bool) -> Iterator[CaseResult]:
+    """Batches of matrices, and few small ones: 14 orders in double precision, seven in the other dtypes."""
+    for op in OPS:
+        yield from cases(op, quick)
+
+
+def cases(op: str, quick: bool = False, dtypes: tuple[str, ...] = DTYPES) -> Iterator[CaseResult]:
+    """All of one op."""
+    for dtype in dtypes:
+        orders = QUICK if quick else ORDERS if dtype == DTYPES[0] else FEWER
+        for n in orders:
+            size = n * n * np.dtype(dtype).itemsize
+            yield case(
+                op, dtype, n, 3 if quick else max(1, int(OPS[op].megabytes * 1e6 // size)), quick
+            )
+        for n in () if quick or dtype != DTYPES[0] else SMALL_ORDERS:
+            for count in FEW:
+                yield case(op, dtype, n, count, quick, "few")
+
+
+def case(op: str, dtype: str, n: int, count: int, quick: bool, band: str = "") -> CaseResult:
+    rng = np.random.default_rng(n)
+    a = rng.standard_normal((count, n, n))
+    if dtype[0] == "c":
+        a = a + 1j * rng.standard_normal((count, n, n))
+    inputs = OPS[op].inputs(a.astype(dtype))
+    band = band or next(name for most, name in BANDS if n <= most)
+    return measure(
+        f"{op} {dtype} {count} of {n}",
+        contenders(op, inputs if op not in FIRST else inputs[:1]),
+        rounds=3,
+        budget=2.0,
+        tolerance=2e-2 if np.dtype(dtype).itemsize in (4, 8) and dtype != "float64" else 1e-6,
+        facts={"set": f"{op}, {band}", "order": n, "batch": count, "dtype": dtype},
+        quick=quick,
+    )
+
+
+def contenders(op: str, inputs: tuple[Array, ...]) -> dict[str, Contender]:
+    """Calls whose results become a sample of what is compared, when they are compared."""
+    row = OPS[op]
+    calls: dict[str, Callable[[], Any]] = {}
+    if row.numpy:
+        calls["numpy"] = partial(getattr(np.linalg, row.numpy), *inputs, **_options(row.numpy))
+    ours = getattr(einloom.linalg, OURS.get(op, op), None)
+    if ours is not None:
+        calls["einloom"] = partial(ours, *inputs, **_options(op))
+    if row.scipy and len(inputs[0]) <= LOOPED:
+        import scipy.linalg
+
+        calls["scipy"] = partial(getattr(scipy.linalg, row.scipy), *inputs)
+    torch = peers.torch()
+    if torch is not None and row.torch:
+        tensors = [torch.from_numpy(x) for x in inputs]
+        calls["torch"] = partial(getattr(torch.linalg, row.torch), *tensors, **_options(row.torch))
+    jax = peers.jax()
+    if jax is not None and row.jax:
+        calls["jax"] = _compiled(jax, row.jax, inputs)
+    return {who: partial(_Sample, call, row.compared) for who, call in calls.items()}
+
+
+def _options(name: str) -> dict[str, Any]:
+    return {"full_matrices": False} if name == "svd" else {}
+
+
+def _compiled(jax: Any, name: str, inputs: tuple[Array, ...]) -> Callable[[], Any]:
+    function = jax.numpy
+    if name.startswith("scipy."):
+        import jax.scipy.linalg
+
+        function = jax
+    for part in name.split("."):
+        function = getattr(function, part)
+    options = _options(name.rpartition(".")[2])
+    run = jax.jit(jax.vmap(partial(function, **options)))
+    arrays = [jax.numpy.asarray(x) for x in inputs]
+    return lambda: jax.block_until_ready(run(*arrays))
+
+
+class _Sample:
+    """A result; as an array, what is compared of its first matrices."""
+
+    def __init__(self, call: Callable[[], Any], compared: Callable[..., Array]) -> None:
+        self.result, self.compared = call(), compared
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        result = self.result
+        parts = result if isinstance(result, (tuple, list)) else (result,)
+        return self.compared(*(np.asarray(x)[:SAMPLE] for x in parts))
