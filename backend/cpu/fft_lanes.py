@@ -127,7 +127,7 @@ _TABLES: Cache[tuple[Any, Any]] = Cache("fft twiddles", 64)
 
 
 def _tables(n: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """The radices of the passes, and their twiddles."""
+    """The radices of the passes, and the twiddles of all but the last."""
     key = (n, dtype.char)
     return _TABLES.get(key) or _TABLES.put(key, _made_tables(n, dtype))
 
@@ -135,8 +135,8 @@ def _tables(n: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
 def _made_tables(n: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     passes = radices(n)
     assert passes is not None, "such lengths are left to the library"
-    found, m = [], n
-    for radix in passes:
+    found, m = [np.zeros(0)], n
+    for radix in passes[:-1]:
         length, m = m, m // radix
         turns = np.outer(np.arange(m), np.arange(1, radix)).ravel()
         found.append(roots(turns, length))

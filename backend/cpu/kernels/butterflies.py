@@ -16,11 +16,11 @@ Pair = tuple[Any, Any]
 """Vectors of real and imaginary parts."""
 
 
-def butterfly(radix: int, line: int) -> Any:
+def butterfly(radix: int, line: int, is_last: bool) -> Any:
     """butterfly(scratch, x, step, y, hop, twiddles, at): for t below the radix r
 
     unit y + t hop = w_t sum_j exp(-2 pi i j t / r) unit x + j step, where w_0 is 1 and the others are the
-    complex numbers twiddles[at:].
+    complex numbers twiddles[at:]; the last butterflies of a transform have none.
     """
     from llvmlite import ir
     from numba import types
@@ -59,7 +59,7 @@ def butterfly(radix: int, line: int) -> Any:
             for j in range(radix)
         ]
         for t, unit in enumerate(dft(Arithmetic(builder, vector), units)):
-            if t:
+            if t and not is_last:
                 unit = _product(builder, unit, (spread(2 * t - 2), spread(2 * t - 1)))
             for part in (0, 1):
                 builder.store(unit[part], place(y, hop, t, part), align=bits // 8)

@@ -19,6 +19,12 @@ butterfly4: Any = None
 butterfly5: Any = None
 butterfly7: Any = None
 butterfly8: Any = None
+final2: Any = None
+final3: Any = None
+final4: Any = None
+final5: Any = None
+final7: Any = None
+final8: Any = None
 gather_ends: Any = None
 gather_halves: Any = None
 gather_pairs: Any = None
@@ -40,7 +46,7 @@ def transform_lines(
     outer: Any,  # [3, axes]: sizes of the other axes, their strides in both
     sizes: Any,  # [11]: see below
     radices: Any,  # of the passes
-    twiddles: Any,  # for every pass, and every turn p below n / (radix so far): see below
+    twiddles: Any,  # for every pass but the last, and every turn p below n / (radix so far): see below
     scale: Any,  # what the result is multiplied by
     scratch: Any,  # two halves of [n, width] units
 ) -> None:
@@ -166,6 +172,21 @@ def transform_lines(
             r = radices[number]
             m //= r
             step = s * m
+            if m == 1:
+                for q in range(0, s, unit):
+                    if r == 8:
+                        final8(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 4:
+                        final4(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 2:
+                        final2(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 3:
+                        final3(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 5:
+                        final5(scratch, x + q, step, y + q, s, twiddles, 0)
+                    else:
+                        final7(scratch, x + q, step, y + q, s, twiddles, 0)
+                m = 0
             for p in range(m):
                 a, b = x + p * s, y + p * s * r
                 if r == 8:
