@@ -14,7 +14,7 @@ from typing import Any
 
 def scatter_halves(line: int) -> Any:
     """scatter_halves(scratch, ar, ai, br, bi, address, start): X[k] and Y[k] by turns, from element `start`
-    of the array at the address on, of real and imaginary parts of Z[k] at ar and ai, of Z[n-k] at br and bi."""
+    of the array at the address on, of the parts of Z[k] at ar and ai, and those of Z[n-k] at br and bi."""
     return _moving(line, _scatter)
 
 
