@@ -20,7 +20,9 @@ exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 3
 nitpicky = True
-nitpick_ignore = [("py:class", "numpy.linalg.LinAlgError")]  # a base of ours; no inventory is fetched
+nitpick_ignore = [
+    ("py:class", "numpy.linalg.LinAlgError")
+]  # a base of ours; no inventory is fetched
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say in words what is expected

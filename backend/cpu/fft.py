@@ -22,7 +22,7 @@ from ..._base.caches import Cache
 from ..._base.options import num_threads
 from ..spec import Axes, Shape
 from . import fft_lanes
-from .buffers import empty
+from .buffers import LARGE, empty
 from .fft_native import native
 from .threads import parallel_for
 
@@ -105,8 +105,8 @@ def transform(
     threads = threads or num_threads()
     found = planned(what, x, axes, threads)
     if out is None:
-        if found[0].how == "whole" and len(found) == 1 and found[0].rows == 1:
-            return what.call(x, axes, None)
+        if found[0].how == "whole" and len(found) == 1 and x.nbytes < LARGE:
+            return what.call(x, axes, None, 1 if found[0].rows == 1 else threads)
         out = empty(*what.result(x.shape, x.dtype, axes))
     if len(found) == 1:
         _run(what, found[0], x, out, threads)

@@ -131,18 +131,19 @@ def test_two_axes_are_the_last_two() -> None:
 def test_cut_and_padded(n: int) -> None:
     rng = np.random.default_rng(7)
     x = numbers(rng, (3, 6, 2), "complex128")
+    tight = bound("complex128", 2)  # of other strides, for which a library may take other ways
     fitted = np.zeros((3, n, 2), complex)
     fitted[:, : min(n, 6)] = x[:, :n]
-    assert np.array_equal(fft.fft(x, n, 1), fft.fft(fitted, axis=1))
-    assert np.array_equal(fft.rfft(x.real, n, 1), fft.rfft(fitted.real, axis=1))
-    assert np.array_equal(fft.dst(x.real, 3, n, 1), fft.dst(fitted.real, 3, axis=1))
+    assert relative_error(fft.fft(x, n, 1), fft.fft(fitted, axis=1)) <= tight
+    assert relative_error(fft.rfft(x.real, n, 1), fft.rfft(fitted.real, axis=1)) <= tight
+    assert relative_error(fft.dst(x.real, 3, n, 1), fft.dst(fitted.real, 3, axis=1)) <= tight
     half = np.zeros((3, n // 2 + 1, 2), complex)
     half[:, : min(n // 2 + 1, 6)] = x[:, : n // 2 + 1]
-    assert np.array_equal(fft.irfft(x, n, 1), fft.irfft(half, n, axis=1))
+    assert relative_error(fft.irfft(x, n, 1), fft.irfft(half, n, axis=1)) <= tight
     both = np.zeros((n, 6, 5), complex)
     both[: min(n, 3), :, :2] = x[:n]
-    assert np.array_equal(fft.fftn(x, (n, 5), (0, 2)), fft.fftn(both, axes=(0, 2)))
-    assert np.array_equal(fft.fftn(x, (n, -1, 5)), fft.fftn(both))
+    assert relative_error(fft.fftn(x, (n, 5), (0, 2)), fft.fftn(both, axes=(0, 2))) <= tight
+    assert relative_error(fft.fftn(x, (n, -1, 5)), fft.fftn(both)) <= tight
 
 
 @pytest.mark.parametrize("threads", [1, 2])

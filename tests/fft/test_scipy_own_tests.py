@@ -32,12 +32,6 @@ import einloom
 
 HELPERS = ("fftfreq", "rfftfreq", "fftshift", "ifftshift", "next_fast_len", "prev_fast_len",
            "fhtoffset")
-theirs = {}
-for name in HELPERS:
-    if hasattr(scipy.fft, name):
-        theirs[getattr(scipy.fft, name)] = getattr(einloom.fft, name)
-        setattr(scipy.fft, name, getattr(einloom.fft, name))
-calls = 0
 report = {"collected": 0, "passed": 0, "skipped": 0, "failed": [], "calls": 0}
 
 
@@ -53,7 +47,11 @@ class Counted:
 scipy.fft.set_global_backend(Counted, only=True)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(items):  # the tests' decorators look SciPy's own up
+    names = [name for name in HELPERS if hasattr(scipy.fft, name)]
+    theirs = {getattr(scipy.fft, name): getattr(einloom.fft, name) for name in names}
+    for name in names:
+        setattr(scipy.fft, name, getattr(einloom.fft, name))
     for module in {item.module for item in items}:
         for name, value in list(vars(module).items()):
             if callable(value) and getattr(value, "__hash__", None) and value in theirs:
