@@ -153,7 +153,8 @@ def eig_two_sided(
     Args:
         a: [..., n, n].
         biorthogonal: scale each left vector so that l_iᴴ r_i = 1; otherwise all have norm 1. Where l_iᴴ r_i
-            is 0, as in a Jordan block, it stays. The inverse of its modulus, of unit vectors, is the condition of w_i.
+            is 0, as in a Jordan block, it stays. The inverse of its modulus, of unit vectors, is the
+            condition of w_i.
         check_finite: True here by default, because LAPACK may not return from NaN.
         on_error: as everywhere in this package.
 

@@ -10,11 +10,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..backend.catalogue import Attrs
+from .op import Specs, apply, define
+from .results import QRResult, SVDResult
+
 Array = np.ndarray[Any, Any]
 Gauge = Literal["raw", "canonical"]
 
 
-def canonical_svd(u: Array, s: Array, vh: Array) -> tuple[Array, Array, Array]:
+def canonical_svd(u: Any, s: Any, vh: Any) -> SVDResult:
     """The same product u @ diag(s) @ vh in which the pivot of each column of u is real and positive.
 
     The pivot is the first element whose modulus is the largest of the column, up to 100 spacings of
@@ -25,13 +29,19 @@ def canonical_svd(u: Array, s: Array, vh: Array) -> tuple[Array, Array, Array]:
         u, s, vh: [..., m, j], [..., k] and [..., l, n], as `svd` returns them.
 
     Returns:
-        u, s, vh, new arrays but for s.
+        SVDResult(U, S, Vh), new arrays but for S. Traced values too.
 
     >>> import numpy as np
     >>> u, s, vh = canonical_svd(*np.linalg.svd(np.array([[0.0, -3.0], [2.0, 0.0]])))
     >>> u.tolist(), vh.tolist()
     ([[1.0, 0.0], [0.0, 1.0]], [[0.0, -1.0], [1.0, 0.0]])
     """
+    outputs, _ = apply(CANONICAL_SVD, "canonical_svd", (u, s, vh), {}, "raise")
+    return SVDResult(*outputs)
+
+
+def fix_svd(u: Array, s: Array, vh: Array) -> tuple[Array, Array, Array]:
+    """`canonical_svd` of arrays."""
     k = s.shape[-1]
     left = column_phases(u)
     right = np.concatenate(
@@ -40,12 +50,17 @@ def canonical_svd(u: Array, s: Array, vh: Array) -> tuple[Array, Array, Array]:
     return u * left[..., None, :] + 0.0, s, vh * right[..., :, None] + 0.0  # -0.0 + 0.0 is 0.0
 
 
-def canonical_vectors(v: Array) -> Array:
+def canonical_vectors(v: Any) -> Any:
     """Eigenvectors [..., n, k] whose pivots are real and positive, see `canonical_svd`."""
+    (found,), _ = apply(CANONICAL_VECTORS, "canonical_vectors", (v,), {}, "raise")
+    return found
+
+
+def _fix_vectors(v: Array) -> Array:
     return v * column_phases(v)[..., None, :] + 0.0
 
 
-def positive_qr(q: Array, r: Array) -> tuple[Array, Array]:
+def positive_qr(q: Any, r: Any) -> QRResult:
     """The same product q @ r in which the diagonal of r is real and not negative.
 
     Columns of q take the phases of that diagonal and rows of r their conjugates; where it is zero they
@@ -56,6 +71,12 @@ def positive_qr(q: Array, r: Array) -> tuple[Array, Array]:
     >>> q.tolist(), r.tolist()
     ([[-1.0, 0.0], [0.0, -1.0]], [[2.0, -1.0], [0.0, 1.0]])
     """
+    outputs, _ = apply(POSITIVE_QR, "positive_qr", (q, r), {}, "raise")
+    return QRResult(*outputs)
+
+
+def fix_qr(q: Array, r: Array) -> tuple[Array, Array]:
+    """`positive_qr` of arrays."""
     k = min(r.shape[-2:])
     diagonal = np.diagonal(r, axis1=-2, axis2=-1)
     phase = np.ones(r.shape[:-1], r.dtype)
@@ -84,3 +105,12 @@ def unit(x: Array) -> Array:
     size = np.abs(x)
     good = (size > 0) & np.isfinite(size)
     return np.where(good, x / np.where(good, size, 1), x.dtype.type(1))
+
+
+def _same(attrs: Attrs, inputs: Specs) -> Specs:
+    return inputs
+
+
+CANONICAL_SVD = define("canonical_svd", _same, lambda attrs, *x: (fix_svd(*x), None))
+CANONICAL_VECTORS = define("canonical_vectors", _same, lambda attrs, v: ((_fix_vectors(v),), None))
+POSITIVE_QR = define("positive_qr", _same, lambda attrs, *x: (fix_qr(*x), None))

@@ -100,12 +100,14 @@ def execute(
     outputs, info = op.run(attrs, *arrays)
     if infinite is not None:
         outputs = tuple(np.asarray(x) for x in outputs)
-        info = np.where(infinite, np.int32(NOT_FINITE), 0 if info is None else info)
+        info = np.where(infinite, NOT_FINITE, 0 if info is None else info).astype(np.int32)
     elif info is None:
         if on_error != "info":
             return outputs, NOTHING
         info = np.zeros(arrays[0].shape[:-2], np.int32)
     settle(call, op.failure, outputs, info, on_error)
+    if on_error == "info" and not info.flags.writeable:
+        info = info.copy()  # a kernel may return one constant for every good matrix
     return outputs, info
 
 

@@ -14,7 +14,7 @@ from ..backend.spec import ArraySpec
 from . import rules
 from .beyond import finished, not_negative, one_of
 from .failures import OnError
-from .gauges import positive_qr
+from .gauges import fix_qr
 from .op import Specs, apply, define
 from .operands import matrix, wrap_of
 from .results import QRResult
@@ -156,7 +156,7 @@ def _pivoted_rule(attrs: Attrs, inputs: Specs) -> Specs:
 
 
 def _positive(attrs: Attrs, a: Array) -> tuple[tuple[Any, ...], None]:
-    return positive_qr(*cpu.qr(a, attrs["mode"])), None
+    return fix_qr(*cpu.qr(a, attrs["mode"])), None
 
 
 def _pivoted(attrs: Attrs, a: Array) -> tuple[tuple[Any, ...], None]:

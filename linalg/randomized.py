@@ -14,7 +14,7 @@ from ..backend.spec import ArraySpec
 from . import rules
 from .beyond import finished, one_of, whole
 from .failures import OnError
-from .gauges import Gauge, canonical_svd
+from .gauges import Gauge, fix_svd
 from .op import Specs, apply, define
 from .operands import adjoint, matrix, wrap_of
 from .ops import NO_SVD
@@ -111,7 +111,7 @@ def _run(attrs: Attrs, a: Array) -> tuple[tuple[Any, ...], Array | None]:
     assert u is not None
     assert vh is not None
     found = basis @ u[..., :, :rank], s[..., :rank], vh[..., :rank, :]
-    return canonical_svd(*found) if attrs.get("gauge") == "canonical" else found, info
+    return fix_svd(*found) if attrs.get("gauge") == "canonical" else found, info
 
 
 def _range(a: Array, columns: int, power_iterations: int, seed: int) -> Array:

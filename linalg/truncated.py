@@ -14,7 +14,7 @@ from ..program.trace import Traced
 from . import rules
 from .beyond import finished, not_negative, one_of, whole
 from .failures import OnError
-from .gauges import Gauge, canonical_svd
+from .gauges import Gauge, fix_svd
 from .op import Specs, apply, define
 from .operands import matrix, wrap_of
 from .ops import NO_SVD
@@ -176,7 +176,7 @@ def cut_svd(
     vh = np.where(stays[..., :, None], vh[..., :r, :], 0)
     s = np.where(stays, s[..., :r], 0)
     if gauge == "canonical":
-        u, s, vh = canonical_svd(u, s, vh)
+        u, s, vh = fix_svd(u, s, vh)
     if renormalize:
         s = s * _growth(tails[..., 0], rest).astype(s.dtype)[..., None]
     u, vh = _absorbed(u, s, vh, absorb)

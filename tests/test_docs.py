@@ -108,7 +108,7 @@ def test_options_are_described() -> None:
 
 def test_caches_are_described() -> None:
     """Every cache that the library makes, with its bound."""
-    rooms = [ROOT / room for room in ("src", "backend", "program", "contract")]
+    rooms = [ROOT / room for room in ("src", "backend", "program", "contract", "linalg")]
     sources = [path.read_text() for room in rooms for path in room.rglob("*.py")]
     made = {match for text in sources for match in re.findall(r'= Cache\("(\w+)", (\d+)\)', text)}
     assert made

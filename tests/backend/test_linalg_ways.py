@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,9 +15,10 @@ import pytest
 from tests.backend.hard_matrices import hard_matrices
 from tests.tolerance import eps
 
+import einloom
 from einloom._base.options import options
 from einloom.backend.cpu import linalg
-from einloom.backend.cpu.linalg import batched, interleaved, plain
+from einloom.backend.cpu.linalg import batched, interleaved, plain, single
 from einloom.backend.cpu.linalg.ways import way
 
 Array = np.ndarray[Any, Any]
@@ -360,10 +365,82 @@ def test_the_way_depends_on_shapes_and_options() -> None:
         assert way("solve", np.empty((4, 300, 300))) == "batched"
         assert way("solve", np.empty((1, 300, 300))) == "plain"
         assert way("solve", many[:0]) == "plain"
+        few, wide = np.empty((9000, 4, 4)), np.empty((9000, 4, 400))
+        assert way("solve", few, wide) == "batched"
+        assert way("triangular_solve", few, wide.swapaxes(-1, -2)) == "batched"
     with options(small=float("inf")):
         assert way("solve", many) == "plain"
+        assert way("solve", many[0]) == "single"
     with options(small=0):
         assert way("solve", many[0]) == "interleaved"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_one_small_matrix(dtype: str, rng: np.random.Generator) -> None:
+    a, b = draw(rng, (5, 5), dtype), draw(rng, (5, 2), dtype)
+    h = a @ adjoint(a)
+    for x in (a, np.asfortranarray(a), a[::-1, ::-1]):
+        close(single.solve(x, b)[0], plain.solve(x, b)[0])
+        close(single.inv(x)[0], plain.inv(x)[0])
+    for lower in (True, False):
+        close(single.cholesky(h, lower)[0], plain.cholesky(h, lower)[0])
+        half = np.tril(h) if lower else np.triu(h)
+        w, v, info = single.eigh(half, lower)
+        assert info == 0
+        assert v is not None
+        close(w, plain.eigh(half, lower)[0])
+        close(h @ v, v * w)
+        close(np.asarray(single.eigh(half, lower, False)[0]), w)
+    for x in (single.solve(a, b)[0], single.cholesky(h)[0], single.eigh(h)[1]):
+        assert x is not None
+        assert x.flags.c_contiguous
+        assert x.flags.writeable
+    a[:, 1] = 0
+    assert single.solve(a, b)[1] == plain.solve(a, b)[1] == 2
+    assert single.cholesky(-h)[1] == 1
+
+
+PROCESS = """
+import numpy as np
+from einloom.backend.cpu.kernels.linalg.cholesky import cholesky_panels
+from einloom.backend.cpu.kernels.linalg.steps import run_steps
+from einloom.backend.cpu.linalg import batched, interleaved
+a = np.full((20, 2, 2), 1.0) + np.eye(2)
+assert np.allclose(batched.cholesky(a)[0], interleaved.cholesky(a)[0])
+for kernel in (cholesky_panels, run_steps):
+    stats = kernel._dispatcher.stats
+    print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+
+
+def test_second_process_compiles_nothing_though_addresses_differ(tmp_path: Path) -> None:
+    root = Path(einloom.__file__).parents[1]
+    environment = {**os.environ, "EINLOOM_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(root)}
+
+    def run() -> list[str]:
+        command = [sys.executable, "-c", PROCESS]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert run() == ["0", "1", "0", "1"]
+    assert run() == ["1", "0", "1", "0"]
+
+
+def test_results_do_not_depend_on_neighbours(rng: np.random.Generator) -> None:
+    """Alone in its panel, a matrix gives the same bits as among hard ones."""
+    a = rng.standard_normal((8, 8, 8))
+    hard = np.array([*hard_matrices(8, "float64").values()])[:16]
+    mixed = np.concatenate([hard[:3], a, hard[3:]])
+    for op in ("solve", "inv", "lu", "qr", "eigh", "svd"):
+        rest = {"solve": lambda x: (x[..., :2],), "qr": lambda x: ("reduced",)}.get(
+            op, lambda x: ()
+        )
+        run = getattr(interleaved, op)
+        with np.errstate(all="ignore"):
+            among = run(mixed, *rest(mixed))[0]
+        for k in range(8):
+            alone = run(a[k : k + 1], *rest(a[k : k + 1]))[0]
+            np.testing.assert_array_equal(among[3 + k], alone[0], err_msg=op)
 
 
 def test_results_do_not_depend_on_threads(rng: np.random.Generator) -> None:

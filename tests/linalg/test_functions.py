@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -241,3 +242,46 @@ def test_overwrite_a_changes_nothing_else(rng: np.random.Generator) -> None:
         h = a @ a.swapaxes(-1, -2)
         for x, y in zip(results(f(h.copy(), overwrite_a=True)), results(f(h)), strict=True):
             np.testing.assert_allclose(abs(np.asarray(x)), abs(np.asarray(y)), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_solve_in_place(rng: np.random.Generator, order: Any, dtype: str) -> None:
+    """One contiguous matrix is factored where it lies; a singular one is told as elsewhere."""
+    a = draw(rng, (200, 200), dtype) + 20 * np.eye(200, dtype=dtype)
+    b = draw(rng, (200, 1), dtype)
+    linalg.solve(a.copy(), b, overwrite_a=True)  # what is imported on first need
+    for right in (b, b[:, 0]):
+        own = a.copy(order)
+        tracemalloc.start()
+        x = linalg.solve(own, right, overwrite_a=True)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < a.nbytes / 2
+        assert x.shape == right.shape
+        assert not np.array_equal(own, a)
+        np.testing.assert_allclose(a @ x, right, atol=1e-3)
+    own = np.zeros((3, 3), dtype)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        linalg.solve(own, np.ones(3, dtype), overwrite_a=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["solve", "inv", "lu_factor", "qr", "eigh", "svd", "eig", "lstsq", "pinv"]
+)
+def test_memory_beside_results(rng: np.random.Generator, name: str) -> None:
+    """At most the operand once more, and a few matrices."""
+    a = draw(rng, (400, 20, 20), "float64") + 20 * np.eye(20)
+    b = np.ones((400, 20, 1))
+    f = getattr(linalg, name)
+    given = (a, b) if name in ("solve", "lstsq") else (a,)
+    if name == "svd":
+        given = (a, False)
+    f(*given)  # what is imported on first need
+    tracemalloc.start()
+    found = f(*given)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak - kept < 1.6 * a.nbytes
+    assert found is not None

@@ -10,17 +10,23 @@ import pytest
 import einloom
 from einloom.backend.cpu import cpu
 from einloom.linalg import (
+    canonical_svd,
+    canonical_vectors,
     eig_two_sided,
+    eigh,
     eigh_generalized,
     eigh_subset,
     expm,
     polar,
+    positive_qr,
+    qr,
     qr_pivoted,
     qr_positive,
     qr_rank_revealing,
     randomized_svd,
     schur,
     sqrtm,
+    svd,
     truncated_svd,
 )
 from einloom.program.executable import Executable
@@ -39,6 +45,9 @@ CALLS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (lambda a: schur(a, "complex"), (SQUARE,)),
     (qr_positive, (WIDE,)),
     (lambda a: qr_positive(a, "complete"), (WIDE,)),
+    (lambda a: positive_qr(*qr(a)), (WIDE,)),
+    (lambda a: canonical_svd(*svd(a)), (WIDE,)),
+    (lambda a: canonical_vectors(eigh(a)[1]), (DEFINITE,)),
     (qr_pivoted, (WIDE,)),
     (lambda a: qr_pivoted(a, "r")[1:], (WIDE,)),
     (qr_rank_revealing, (WIDE,)),

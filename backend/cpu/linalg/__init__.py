@@ -7,7 +7,8 @@ and so few that threads would idle are plain again. `ways` decides.
 Functions of numpy.ndarray with matrices in the last two axes, any leading batch axes and any strides.
 Dtypes are float32, float64, complex64 and complex128, already converted to one; batch shapes are equal
 (zero strides allowed). Nothing is checked. Results are new C-contiguous arrays, and inputs are never
-changed unless `overwrite=True` was passed, which allows a routine to use the memory of its operands.
+changed unless `overwrite=True` was passed, which allows a routine to use the memory of its first operand,
+of triangular solves that of b.
 
 Numerical failure is data: `info` is an int32 array of the batch shape with LAPACK's meaning, 0 where all
 went well, > 0 where it failed (which pivot, or no convergence). Nothing is raised or warned, what comes

@@ -184,9 +184,8 @@ def svd(
         ports.append(Port(tall, (row, 1) if is_wide else (1, row)))
         ports.append(Port(square, (1, row_v) if is_wide else (row_v, 1), n * row))
     sizes = (row, m, n, int(vectors), row_v)
-    run_panels(
-        jacobi.svd_panels, ports, sizes, 3 * n * row + n * row_v + n, 2 * n + 2, a.dtype, codes
-    )
+    vectors_of_scratch = 3 * n * row + n * row_v + 3 * n
+    run_panels(jacobi.svd_panels, ports, sizes, vectors_of_scratch, 4 * n, a.dtype, codes)
     return u, s, vh, info
 
 

@@ -18,9 +18,11 @@ from ..buffers import empty
 from ..kernels.vectors import LINE
 from ..lanes import aligned, offset_table, squares_of
 from ..strided import axis_table, merge_axes, readable
-from ..threads import parallel_for
+from ..threads import Run
+from .turns import in_turns
 
 Array = np.ndarray[Any, Any]
+LEAST = 4  # panels that one call of a kernel takes, where there are more
 
 
 class Port(NamedTuple):
@@ -69,14 +71,16 @@ def run_panels(
     numbers = np.array((width, *sizes), np.int64)
     limits = _limits(real)
 
-    def piece(start: int, stop: int) -> None:
+    def begin() -> Run:
         flat = aligned((vectors + 1) * parts * width, real)  # one more: what nobody asked for
-        kernel(
-            start, stop, table, outer, places, numbers, limits,
-            flat.view(dtype), flat, aligned((reals + 1) * width, real), *results,
-        )  # fmt: skip
+        scratch = flat.view(dtype), flat, aligned((reals + 1) * width, real)
 
-    parallel_for(piece, -(-count // width))
+        def run(start: int, stop: int) -> None:
+            kernel(start, stop, table, outer, places, numbers, limits, *scratch, *results)
+
+        return run
+
+    in_turns(begin, -(-count // width), LEAST)
 
 
 _TABLES: Cache[tuple[Array, Array, Array]] = Cache("panels of matrices", 256)

@@ -56,8 +56,10 @@ def lu_solve(lu: Array, pivots: Array, b: Array, trans: Trans = "N") -> Array:
 
 
 def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
-    """x of a @ x = b."""
+    """x of a @ x = b; with `overwrite` one contiguous matrix is factored in its own memory."""
     info = _good(a)
+    if overwrite and a.ndim == 2 and b.size and (a.flags.f_contiguous or a.flags.c_contiguous):
+        return _solve_in_place(a, b)
     with np.errstate(all="ignore"):
         try:
             return np.linalg.solve(a, b), info
@@ -67,6 +69,17 @@ def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]
             for k in np.ndindex(info.shape):
                 _, _, x[k], info[k] = gesv(a[k], b[k])
             return x, info
+
+
+def _solve_in_place(a: Array, b: Array) -> tuple[Array, Array]:
+    """By columns, row-major memory holds aᵀ, and a @ x = (aᵀ)ᵀ @ x."""
+    (getrf,), (getrs,) = _lapack("getrf", a), _lapack("getrs", a)
+    by_columns = a.flags.f_contiguous
+    lu, pivots, code = getrf(a if by_columns else a.T, overwrite_a=True)
+    x = np.empty(b.shape, b.dtype)
+    if not code:
+        x[...] = getrs(lu, pivots, b, trans=0 if by_columns else 1)[0]
+    return x, np.asarray(code, np.int32)
 
 
 def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:

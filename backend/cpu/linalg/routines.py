@@ -16,7 +16,8 @@ import numpy as np
 from ...dtypes import real_of
 from ..blas import ONE_BLAS_THREAD
 from ..kernels.linalg.steps import ALL, CALL, COPY, LENGTH, run_steps
-from ..threads import parallel_for
+from ..threads import Run
+from .turns import in_turns
 
 Array = np.ndarray[Any, Any]
 
@@ -132,14 +133,18 @@ class Steps:
         strides, like = np.array(self._strides, np.int64), np.zeros(1, self.real)
         total = 64 + sum(size for _, size in self._own)
 
-        def piece(start: int, stop: int) -> None:
+        def begin() -> Run:
             bases = np.array(self._bases, np.int64)
             memory = np.empty(total, np.uint8)
             at = -(-memory.__array_interface__["data"][0] // 64) * 64
             for pointer, size in self._own:
                 bases[pointer] = at
                 at += size
-            run_steps(start, stop, bases, strides, rows, like)
+
+            def run(start: int, stop: int, memory: Array = memory) -> None:
+                run_steps(start, stop, bases, strides, rows, like)
+
+            return run
 
         with ONE_BLAS_THREAD:
-            parallel_for(piece, count)
+            in_turns(begin, count)

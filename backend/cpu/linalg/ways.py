@@ -14,24 +14,19 @@ from ...._base.options import get_options, num_threads
 from . import plain
 
 Array = np.ndarray[Any, Any]
-Way = Literal["plain", "interleaved", "batched"]
+Way = Literal["plain", "single", "interleaved", "batched"]
 
-LARGEST = {  # order up to which lanes took less time than LAPACK on two threads, by measurement
-    "cholesky": 32,
-    "lu": 32,
-    "solve": 32,
-    "inv": 32,
-    "det": 32,
-    "slogdet": 32,
-    "triangular_solve": 32,
-    "cho_solve": 32,
-    "qr": 32,
-    "eigh": 32,
-    "svd": 32,
-    "lstsq": 32,
-}
+SINGLE = frozenset(("solve", "inv", "cholesky", "eigh"))  # what `single` has
+LANES = frozenset(
+    (
+        "cholesky", "lu", "solve", "inv", "det", "slogdet", "triangular_solve", "cho_solve", "qr",
+        "eigh", "svd", "lstsq",
+    )
+)  # fmt: skip
+LARGEST = 64  # order up to which lanes were measured to take less time than LAPACK in a loop
 MOST_COLUMNS = 4  # right-hand sides for each row: more leave the cache
-HALF = 32  # bytes: half of a vector; fewer matrices leave most lanes idle
+SHORT = 16  # order up to which half a panel is enough; beyond, every thread is to have one
+LINE = 64  # bytes of a vector
 
 
 def way(op: str, a: Array, b: Array | None = None, full: bool = False) -> Way:
@@ -41,18 +36,23 @@ def way(op: str, a: Array, b: Array | None = None, full: bool = False) -> Way:
     ('interleaved', 'plain')
     >>> way("qr", np.empty((100, 100, 100))), way("qr", np.empty((100, 100)))
     ('batched', 'plain')
+    >>> way("solve", np.empty((4, 4)))
+    'single'
     """
     shape, size = a.shape, a.size
     m, n = shape[-2:]
     small = get_options().small
-    if size * min(m, n) < small or not size or (b is not None and not b.size):
+    if not size or (b is not None and not b.size):
         return "plain"
+    if size * min(m, n) < small:
+        return "single" if len(shape) == 2 and op in SINGLE and n <= LARGEST else "plain"
     count = size // (m * n)
     real = a.itemsize // (2 if a.dtype.kind == "c" else 1)
-    is_possible = max(m, n) <= LARGEST.get(op, 0) and (m == n or not full)
-    if b is not None and b.shape[-1] > MOST_COLUMNS * n:
+    is_possible = op in LANES and max(m, n) <= LARGEST and (m == n or not full)
+    if b is not None and max(b.shape[-2:]) > MOST_COLUMNS * max(m, n):
         is_possible = False
-    if is_possible and (count >= HALF // real or small == 0):
+    least = LINE // (2 * real) if max(m, n) <= SHORT else LINE // real * num_threads()
+    if is_possible and (count >= least or small == 0):
         return "interleaved"
     return "batched" if count >= max(2, num_threads()) or small == 0 else "plain"
 
@@ -60,6 +60,10 @@ def way(op: str, a: Array, b: Array | None = None, full: bool = False) -> Way:
 def module(op: str, a: Array, b: Array | None = None, full: bool = False) -> ModuleType:
     """The module that does it; nothing that needs a compiler is imported before."""
     found = way(op, a, b, full)
+    if found == "single":
+        from . import single
+
+        return single
     if found == "plain":
         return plain
     if found == "batched":

@@ -67,11 +67,12 @@ def eliminate(
         is_zero = best == 0.0
         failed = choose(is_zero & (failed == 0.0), filled(best, float(k + 1)), failed)
         pivot = choose(is_zero, filled(best, 1.0), fetch(x, k * row + k))
+        inverse = 1.0 / pivot
         if any_lane(best < tiny):  # whose inverse may be infinite
             for i in range(k + 1, m):
-                put(x, i * row + k, fetch(x, i * row + k) / pivot)
+                element = fetch(x, i * row + k)
+                put(x, i * row + k, choose(best < tiny, element / pivot, element * inverse))
         else:
-            inverse = 1.0 / pivot
             for i in range(k + 1, m):
                 put(x, i * row + k, fetch(x, i * row + k) * inverse)
         for i in range(k + 1, m):
@@ -86,11 +87,13 @@ def substitute(x: Any, n: int, columns: int, row: int, tiny: Any) -> None:
     """Columns n..columns of x become u⁻¹ times them, where u is the upper triangle of the others."""
     for k in range(n - 1, -1, -1):
         pivot = fetch(x, k * row + k)
-        if any_lane(size1(pivot) < tiny):
+        inverse = 1.0 / pivot
+        is_tiny = size1(pivot) < tiny
+        if any_lane(is_tiny):
             for j in range(n, columns):
-                put(x, k * row + j, fetch(x, k * row + j) / pivot)
+                element = fetch(x, k * row + j)
+                put(x, k * row + j, choose(is_tiny, element / pivot, element * inverse))
         else:
-            inverse = 1.0 / pivot
             for j in range(n, columns):
                 put(x, k * row + j, fetch(x, k * row + j) * inverse)
         for i in range(k):

@@ -91,6 +91,20 @@ def tridiagonalize(x: Any, scratch: Any, n: int, row: int, taus: int, limits: An
 
 
 @part
+def unroll_lower(x: Any, n: int, row: int, taus: int, q: int) -> None:
+    """The product of the reflectors of `tridiagonalize` as a matrix [column, row], n vectors a column."""
+    zero, one = filled(fetch(x, 0), 0.0), filled(fetch(x, 0), 1.0)
+    for i in range(n):
+        for j in range(n):
+            put(x, q + i * row + j, one if i == j else zero)
+    for k in range(n - 2, -1, -1):
+        reflect(
+            x, (k + 1) * row + k, row, n - k - 1,
+            q + (k + 1) * (row + 1), 1, row, n - k - 1, fetch(x, taus + k),
+        )  # fmt: skip
+
+
+@part
 def turn_columns(
     x: Any, at: int, n: int, step: int, scratch: Any, turns: int, low: int, high: int
 ) -> None:
@@ -250,15 +264,7 @@ def eigh_panels(
         power, good = scale_lower(x, n, row, sizes[4], limits)
         tridiagonalize(x, scratch, n, row, taus, limits)
         if vectors == 1:
-            zero, one = filled(fetch(x, 0), 0.0), filled(fetch(x, 0), 1.0)
-            for i in range(n):
-                for j in range(n):
-                    put(x, q + i * row + j, one if i == j else zero)
-            for k in range(n - 2, -1, -1):
-                reflect(
-                    x, (k + 1) * row + k, row, n - k - 1,
-                    q + (k + 1) * (row + 1), 1, row, n - k - 1, fetch(x, taus + k),
-                )  # fmt: skip
+            unroll_lower(x, n, row, taus, q)
         failed = diagonalize(x, scratch, q, n, row, vectors, good, limits)
         sort_lanes(scratch, x, flat, q, n, row, n * vectors, width, 1.0)
         scale = power_of(power)

@@ -1,5 +1,8 @@
 """Singular values by one-sided Jacobi rotations, lane by lane (Hestenes 1958; Demmel and Veselić 1992).
 
+The eigenvectors of aᴴ a come first: they are orthogonal however badly they are determined, and leave little
+to do for the rotations, which make up for what was lost in the squares.
+
 Columns of a are rotated in pairs until all are orthogonal: a v = u s. A lane whose pair is orthogonal turns
 by nothing. Matrices are scaled by a power of two to elements of about 1. Arguments as in gauss.py.
 """
@@ -13,7 +16,7 @@ import numpy as np
 from ...jit import kernel, part
 from .exchange import load, place, save
 from .gauss import bounded_exponent, tell
-from .hermitian import sort_lanes
+from .hermitian import diagonalize, sort_lanes, tridiagonalize, unroll_lower
 from .householder import triangularize, unroll
 
 any_lane: Any = None
@@ -31,6 +34,7 @@ size1: Any = None
 square: Any = None
 
 MOST = 40  # sweeps
+FEWEST = 5  # columns from which eigenvectors come first
 
 
 @part
@@ -109,6 +113,47 @@ def orthogonalize(
 
 
 @part
+def turn_by_eigenvectors(
+    x: Any, scratch: Any, m: int, n: int, row: int, v: int, row_v: int, spare: int, good: Any,
+    limits: Any, width: int,
+) -> None:  # fmt: skip
+    """Columns of x become a times the eigenvectors of aᴴ a, which go to v unless that is 0.
+
+    Vectors from `spare` on have room for two matrices like v, and 3 n more.
+    """
+    lowered = power_of(filled(fetch(scratch, 0), -limits[6]))
+    for i in range(n):
+        for j in range(i + 1):
+            product = dot_of(x, i * row, j * row, m) * lowered * lowered
+            put(x, spare + i * row_v + j, product)
+    y = x[spare * width :]
+    taus, q = n * row_v, n * row_v + 2 * n
+    tridiagonalize(y, scratch, n, row_v, taus, limits)
+    unroll_lower(y, n, row_v, taus, q)
+    diagonalize(y, scratch, q, n, row_v, 1, good, limits)
+    for i in range(m):
+        for j in range(n):
+            put(y, j, fetch(x, j * row + i))
+        for k in range(0, n - 1, 2):
+            a, b = q + k * row_v, q + (k + 1) * row_v
+            total, other = fetch(y, 0) * fetch(y, a), fetch(y, 0) * fetch(y, b)
+            for j in range(1, n):
+                total = total + fetch(y, j) * fetch(y, a + j)
+                other = other + fetch(y, j) * fetch(y, b + j)
+            put(x, k * row + i, total)
+            put(x, (k + 1) * row + i, other)
+        if n % 2 == 1:
+            a = q + (n - 1) * row_v
+            total = fetch(y, 0) * fetch(y, a)
+            for j in range(1, n):
+                total = total + fetch(y, j) * fetch(y, a + j)
+            put(x, (n - 1) * row + i, total)
+    if v > 0:
+        for k in range(n * row_v):
+            put(x, v + k, fetch(y, q + k))
+
+
+@part
 def scale_all(x: Any, n: int, m: int, row: int, limits: Any) -> Any:
     """Scale n columns of m; returns the power of two that they were divided by, and where all is finite.
 
@@ -156,7 +201,7 @@ def svd_panels(
     x: Any, flat: Any, scratch: Any, info: Any,
 ) -> None:  # fmt: skip
     """Sizes [width, row, m, n, whether vectors are wanted, row of v], m >= n. Arrays a, singular values, u,
-    v: scratch has u [column, row], then conj(v) [column, row], then room for two more u and n vectors."""
+    v: scratch has u [column, row], then conj(v) [column, row], then room for two more u and 3 n vectors."""
     width, row, m, n, vectors, row_v = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
     offset = np.empty((outer.shape[0] - 1) * width, np.int64)
     v = n * row
@@ -169,6 +214,10 @@ def svd_panels(
             for i in range(n):
                 for j in range(n):
                     put(x, v + i * row_v + j, one if i == j else zero)
+        if n >= FEWEST:
+            turn_by_eigenvectors(
+                x, scratch, m, n, row, v * vectors, row_v, v + n * row_v, good, limits, width
+            )
         failed = orthogonalize(x, scratch, m, n, row, v * vectors, row_v, good, limits)
         for j in range(n):
             length = root(norm_of(x, j * row, m))
