@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from operator import index
@@ -16,7 +15,6 @@ from .._base.errors import (
     DTypeError,
     OptionError,
     ShapeError,
-    Unsupported,
 )
 from .._base.options import num_threads
 from ..backend.cpu.buffers import empty
@@ -230,13 +228,3 @@ def is_same(x: Any, y: Any) -> bool:
         and x.dtype == y.dtype
         and x.__array_interface__["data"][0] == y.__array_interface__["data"][0]
     )
-
-
-def no_plan(plan: Any, call: str) -> Unsupported:
-    return Unsupported(
-        f"{call}(plan={plan!r:.40}): a precomputed plan is one that einloom.fft.plan returned"
-    )
-
-
-def total(shape: Shape, axes: Axes) -> int:
-    return math.prod(shape[axis] for axis in axes)
