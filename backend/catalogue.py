@@ -498,13 +498,15 @@ _op("eig", "a", "", FLOATING, "complex complex", rules.eigen,
 
 _GROUP.append("fft")
 _op("fft", "x", "axes", FLOATING, "complex", rules.fft,
-    "out[k] = sum_n x[n] exp(-2 pi i k n / N) over axes", "nx fft, tf Fft", category="extension")
+    "out[k] = scale * sum_n x[n] exp(-2 pi i k n / N) over axes", "nx fft, tf Fft",
+    category="extension", scale=1.0)
 _op("ifft", "x", "axes", FLOATING, "complex", rules.fft,
-    "out[n] = sum_k x[k] exp(+2 pi i k n / N) over axes, not divided by N",
-    "nx ifft, tf Ifft", category="extension")
+    "out[n] = scale * sum_k x[k] exp(+2 pi i k n / N) over axes, not divided by N",
+    "nx ifft, tf Ifft", category="extension", scale=1.0)
 _op("rfft", "x", "axes", FLOAT, "complex", rules.rfft,
-    "fft of real x, its last axis cut to N // 2 + 1", "nx rfft, tf Rfft", category="extension")
+    "fft of real x, its last axis cut to N // 2 + 1", "nx rfft, tf Rfft",
+    category="extension", scale=1.0)
 _op("irfft", "x", "axes n", COMPLEX, "real", rules.irfft,
     "ifft of a half spectrum to n real numbers along the last axis, not divided",
-    "nx irfft, tf Irfft", category="extension")
+    "nx irfft, tf Irfft", category="extension", scale=1.0)
 # fmt: on

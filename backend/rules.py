@@ -581,6 +581,9 @@ def eigen(attrs: Attrs, shapes: Shapes) -> list[Shape]:
 
 def fft(attrs: Attrs, shapes: Shapes) -> Shape:
     check_axes("fft", "axes", attrs["axes"], len(shapes[0]))
+    scale = attrs["scale"]
+    if type(scale) is not float or not math.isfinite(scale):
+        raise ProgramError(f"fft: scale={scale!r} must be a finite float")
     return shapes[0]
 
 

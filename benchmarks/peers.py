@@ -57,6 +57,27 @@ def pytblis() -> Any:
     return module
 
 
+@cache
+def ducc0() -> Any:
+    """The module ducc0, or None; its threads are an argument."""
+    return _installed("ducc0")
+
+
+@cache
+def pyfftw() -> Any:
+    """The module pyfftw with plans kept between calls, or None; its threads are an argument."""
+    module = _installed("pyfftw")
+    if module is not None:
+        module.interfaces.cache.enable()
+    return module
+
+
+@cache
+def mkl_fft() -> Any:
+    """The module mkl_fft, or None; it takes as many threads as MKL finds cores."""
+    return _installed("mkl_fft")
+
+
 def _installed(name: str) -> Any:
     try:
         return import_module(name)

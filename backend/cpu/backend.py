@@ -40,6 +40,7 @@ from .contraction import (
     uses_threads,
 )
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
+from .fft_ops import bind_fft, fft_scratch_bytes
 from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
 from .gemm_batch import gemm_batch
@@ -51,6 +52,7 @@ from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_b
 from .strided import MOST_AXES
 from .threads import parallel_for, stay
 
+FFTS = ("fft", "ifft", "rfft", "irfft")
 GATHERS = ("gather", "gather_dynamic_slice_sizes")
 BINDERS: dict[str, structure.Binder] = {
     **{op: bind_elementwise(evaluate) for op, evaluate in EVALUATE.items()},
@@ -92,6 +94,7 @@ BINDERS: dict[str, structure.Binder] = {
     "shape_of": structure.bind_shape_of,
     "dynamic_truncate": structure.bind_dynamic_truncate,
     "pad_to_match": structure.bind_pad_to_match,
+    **{op: bind_fft(op) for op in FFTS},
 }
 WITHOUT: dict[str, frozenset[str]] = {  # dtypes that a row allows, but no kernel of the CPU takes
     **{
@@ -267,6 +270,8 @@ class CpuBackend:
             return threads * TEMPORARIES * BLOCK
         if op in GATHERS:
             return gather_scratch_bytes(attrs, inputs)
+        if op in FFTS:
+            return fft_scratch_bytes(op, attrs, inputs[0], threads)
         return 0
 
     def fused_scratch_bytes(self, plan: FusionPlan, foreign: Axes = ()) -> int:

@@ -30,7 +30,7 @@ _SHAPES = (  # each once with a result in the accumulator's dtype and, but for a
 
 
 def warmup(dtypes: str | Iterable[Any] = COMMON) -> int:
-    """Compile the kernels of moves, contractions and reductions for these dtypes; returns how many calls.
+    """Compile the kernels of moves, contractions, reductions and transforms; returns how many calls.
 
     What is compiled stays in the user's cache folder, so that later processes only load it. Chains of
     elementwise ops are compiled when a plan of them first runs. A progress line is drawn as for all
@@ -79,6 +79,8 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
         terms = (0, 1, 2), (0, 2, 3)
         plan = ProductFusionPlan((spec, spec), terms, (step,), step.labels, (0,), spec)
         yield lambda: _in_lanes(backend, plan, real)
+    if dtype.char in "FD":  # transforms of real lines take the same kernel
+        yield lambda: backend.apply("fft", {"axes": (0,)}, np.ones((128, 256), dtype))
     for op in _REDUCTIONS:
         if dtype.name not in supported[op]:
             continue

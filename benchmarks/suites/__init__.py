@@ -8,6 +8,7 @@ from ..harness import CaseResult
 from .einsum import einsum
 from .elementwise import elementwise
 from .expressions import expressions
+from .fft import fft
 from .first_calls import cold
 from .gemm_batch import gemm_batch
 from .imports import imports
@@ -36,6 +37,7 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "layouts": layouts,
     "plan": plan,
     "linalg": linalg,
+    "fft": fft,
     "import": imports,
 }
 

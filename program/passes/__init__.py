@@ -12,6 +12,7 @@ from .conj_sinking import conj_sinking
 from .dead_code import dead_code
 from .dot_decomposition import dot_decomposition
 from .dot_dimension_sorting import dot_dimension_sorting
+from .fft_folding import fft_folding
 from .layout_assignment import layout_assignment
 from .layout_simplification import layout_simplification
 from .singleton_reduction import singleton_reduction
@@ -64,6 +65,12 @@ PIPELINE: tuple[Pass, ...] = (
         "dot(x, y; pairs of contracted axes) = dot(x, y; the same pairs in another order)",
         "the contracted axes of each dot_general increase, on the side where they are neighbours",
         dot_dimension_sorting,
+    ),
+    Pass(
+        "fft_folding",
+        "ifft(fft x) = N x along the same axes; c fft(x) = fft(c x) = fft(x; scale=c)",
+        "no transform reads its inverse, nor a product with a number that nothing else reads",
+        fft_folding,
     ),
     Pass(
         "common_subexpressions",

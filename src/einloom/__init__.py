@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same at run time
+    from . import fft as fft
     from . import linalg as linalg
     from ._base.caches import cache_info, clear_caches
     from ._base.errors import (
@@ -83,7 +84,7 @@ _HOME = {
     "program.template": ("ProgramTemplate",),
     "program.trace": ("trace",),
 }
-_ROOMS = ("linalg",)
+_ROOMS = ("fft", "linalg")
 """Packages of their own that an attribute of einloom names."""
 
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

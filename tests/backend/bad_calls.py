@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -364,6 +365,8 @@ BAD: list[Bad] = [
     *((op, {"axes": (1,)}, (spec(2),), "out of range") for op in ("fft", "ifft", "rfft")),
     ("fft", {"axes": (0,)}, (index(2),), "it takes"),
     ("rfft", {"axes": ()}, (spec(2),), "malformed"),
+    ("fft", {"axes": (0,), "scale": 1}, (spec(2),), "finite float"),
+    ("ifft", {"axes": (0,), "scale": math.inf}, (spec(2),), "finite float"),
     ("rfft", {"axes": (0,)}, (spec(2, dtype="c16"),), "it takes"),
     ("irfft", {"axes": (0,), "n": 5}, (spec(2, dtype="c16"),), "does not belong"),
     ("irfft", {"axes": (0,), "n": 0}, (spec(1, dtype="c16"),), "does not belong"),

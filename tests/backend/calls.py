@@ -72,9 +72,9 @@ def _own_dtype(apart: Any) -> DType | None:
 
 
 def some_dtype(op: str) -> DType:
-    """A dtype that the op takes: float64, else int64, else bool."""
+    """A dtype that the op takes: float64, else int64, else bool, else complex128."""
     kinds = CATALOGUE[op].dtypes
-    names = (("float", "float64"), ("int", "int64"), ("bool", "bool"))
+    names = (("float", "float64"), ("int", "int64"), ("bool", "bool"), ("complex", "complex128"))
     return np.dtype(next(name for kind, name in names if kind in kinds))
 
 
@@ -470,6 +470,34 @@ CALLS: tuple[Call, ...] = (
             (0, ((2, 1, 3, 2, 2), (3, 1, 1))),
             (0, ((0, 2), (3,))),
             (1, ((2, 0), (2, 0))),
+        )
+    ),
+    *(
+        Call(op, attrs, (shape,))
+        for op in ("fft", "ifft", "rfft")
+        for attrs, shape in (
+            ({"axes": (0,)}, (3,)),
+            ({"axes": (1,)}, (2, 5)),
+            ({"axes": (0,), "scale": 0.5}, (4, 3)),
+            ({"axes": (1, 0), "scale": 1 / 8}, (4, 2)),
+            ({"axes": (2, 0)}, (3, 2, 4)),
+            ({"axes": (1,)}, (2, 1, 3)),
+            ({"axes": (4, 2), "scale": 0.75}, (2, 1, 3, 2, 2)),
+            ({"axes": (1,)}, (0, 4)),
+            ({"axes": (0,)}, (0, 2)),
+        )
+    ),
+    *(Call(op, {"axes": ()}, (shape,)) for op in ("fft", "ifft") for shape in ((), (2, 3))),
+    *(
+        Call("irfft", {"axes": axes, "n": n} | scale, (shape,))
+        for axes, n, scale, shape in (
+            ((0,), 4, {}, (3,)),
+            ((1,), 5, {}, (2, 3)),
+            ((0,), 4, {"scale": 0.25}, (3, 2)),
+            ((1, 0), 6, {"scale": 1 / 16}, (4, 3)),
+            ((0, 2), 7, {}, (3, 2, 4)),
+            ((4, 2), 5, {"scale": 0.5}, (2, 1, 3, 2, 2)),
+            ((1,), 1, {}, (0, 1)),
         )
     ),
 )

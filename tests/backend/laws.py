@@ -14,6 +14,7 @@ from tests.backend import scalars
 from tests.backend.calls import Array, Attrs, Shape
 from tests.backend.scalars import FUNCTIONS, element, number
 from tests.backend.series import CONTEXT, NAN, ONE, ZERO, Z
+from tests.dft import transformed
 from tests.oracles import einsum_oracle, label_sizes, wrap
 from tests.tolerance import assert_close, function_tolerance, smallest, tolerance
 
@@ -410,6 +411,30 @@ def dot_general_add(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
     out[...] = wrap(np.asarray(total, wide), out.dtype)
 
 
+# ---- transforms ---------------------------------------------------------------------------------
+
+FFTS = ("fft", "ifft", "rfft", "irfft")
+
+
+def transform(op: str) -> None:
+    def rule(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+        if out.size and arrays[0].size:
+            x = transformed(op, arrays[0], attrs["axes"], attrs.get("n", 0))
+            out[...] = x * attrs.get("scale", 1.0)
+
+    LAWS[op] = rule
+
+
+for name in FFTS:
+    transform(name)
+
+
+def transform_scale(op: str, attrs: Attrs, arrays: Sequence[Array], want: Array) -> Array:
+    """What the terms of every output add up to, at most."""
+    sizes = _modulus(arrays[0]).sum(axis=attrs["axes"], keepdims=True) * (1 + (op == "irfft"))
+    return np.broadcast_to(sizes * abs(attrs.get("scale", 1.0)), want.shape)
+
+
 # ---- the check ----------------------------------------------------------------------------------
 
 
@@ -476,6 +501,8 @@ def rounding(op: str, attrs: Attrs, arrays: Sequence[Array], want: Array) -> tup
     if op in ("reduce_sum", "reduce_mean"):
         labels = tuple(range(arrays[0].ndim))
         equation = [labels], tuple(axis for axis in labels if axis not in attrs["axes"])
+    if op in FFTS:
+        return tolerance(want.dtype, 4, 3), transform_scale(op, attrs, arrays, want)
     if op == "reduce_prod":
         count = math.prod(arrays[0].shape[axis] for axis in attrs["axes"])
         return tolerance(want.dtype, 0, count), np.maximum(_modulus(want), smallest(want.dtype))

@@ -141,6 +141,7 @@ CANNOT: dict[str, set[str]] = {
     **dict.fromkeys(("concatenate", "split", "extract_diagonal", "embed_diagonal"), FLAT),
     **dict.fromkeys(("tril", "triu", "argmax", "argmin", "matmul"), FLAT),
     **dict.fromkeys(("gather", "gather_dynamic_slice_sizes"), FLAT),  # in vectors, none of them
+    **dict.fromkeys(("rfft", "irfft"), FLAT),
     **dict.fromkeys(("slice_at", "shape_of", "dynamic_truncate", "pad_to_match"), FLAT),
 }
 

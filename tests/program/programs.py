@@ -47,7 +47,17 @@ TO = {  # conversions that lose nothing
     "complex64": ("complex128",),
     "complex128": ("complex64",),
 }
-SELDOM = ("power", "atan2", "remainder", "slice_at")  # they need room, or a detour
+SELDOM = (
+    "power",
+    "atan2",
+    "remainder",
+    "slice_at",
+    "rfft",
+    "irfft",
+    "ifft",
+    "erf",
+    "extract_diagonal",
+)  # they need room, or a detour
 OFTEN = (
     "transpose",
     "dot_general",
@@ -819,3 +829,39 @@ def assert_same(got: Any, want: Any) -> None:
     for one, other in zip(got, want, strict=True):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
         np.testing.assert_array_equal(one, other)
+
+
+def _transform(op: str) -> None:
+    """Along axes of length 1, 2 and 4, where all roots of unity are whole."""
+
+    def rule(g: Growing) -> object:
+        lengths = {1: 1, 2: 2, 3: 4} if op == "irfft" else {1: 1, 2: 2, 4: 4}
+        plain = ("float32", "float64", "complex64", "complex128")
+        x = g.any_slot(
+            lambda spec: (
+                takes(op)(spec)
+                and spec.dtype.name in plain
+                and any(n in lengths for n in spec.shape)
+            )
+        )
+        if x is None:
+            return None
+        shape = g.spec(x).shape
+        whole = (1, 2, 4)
+        last = g.random.choice([axis for axis, n in enumerate(shape) if n in lengths])
+        others = [axis for axis, n in enumerate(shape) if n in whole and axis != last]
+        axes = (*(g.some(others) if others and g.random.random() < 0.5 else ()), last)
+        n = lengths[shape[last]]
+        total = n * math.prod(shape[axis] for axis in axes[:-1])
+        attrs: Any = {"axes": axes, "n": n} if op == "irfft" else {"axes": axes}
+        slot = g.add(op, x, bound=total * g.bounds[x], **attrs)
+        inverse = {"fft": "ifft", "ifft": "fft"}.get(op)
+        if slot is not None and inverse is not None and g.random.random() < 0.5:  # and back
+            g.add(inverse, slot, bound=total**2 * g.bounds[x], axes=axes[::-1])
+        return slot
+
+    GROW[op] = rule
+
+
+for _op in ("fft", "ifft", "rfft", "irfft"):
+    _transform(_op)

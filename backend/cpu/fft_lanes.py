@@ -1,0 +1,161 @@
+"""Many lines at once, a line in every lane of a vector.
+
+The library transforms a line, or a few, at a time. Where lines lie side by side in memory, along any axis but
+the last, it uses a part of each cache line that it touches. A kernel of ours takes as many lines as fill some
+cache lines, keeps them in a core's own cache until they are transformed, and needs no transposition: every
+lane of a vector is a line. Contiguous lines are transposed in registers on their way in and out.
+
+It is for lengths whose prime factors are 2, 3, 5 and 7, short enough for that cache; the library does the
+rest.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._base.caches import Cache
+from ..._base.options import get_options
+from ..spec import Shape
+from .buffers import BUFFERS
+from .kernels.butterflies import RADICES
+from .kernels.lines import COMPLEX, FROM_REAL, ROWS, TO_REAL, transform_lines
+from .threads import parallel_for
+
+LINE = 64  # bytes of a vector
+CACHE = (
+    1 << 20
+)  # bytes of a core's own cache that a tile may take, where rows would be short otherwise
+MOST = 2 << 20  # bytes of a tile of one vector
+WIDTH = 8  # most vectors of a tile
+SHORTEST = 8  # points
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+REALS: dict[str, np.dtype[Any]] = {"f": SINGLE, "F": SINGLE, "d": DOUBLE, "D": DOUBLE}
+KINDS = {"c2c": COMPLEX, "r2c": FROM_REAL, "c2r": TO_REAL}
+
+
+def is_allowed(x: Any) -> bool:
+    """Whether the options allow compiled kernels for an array of this size."""
+    return bool(x.size >= get_options().small)
+
+
+def fastest_axis(x: Any) -> int:
+    """The last axis, if its elements are neighbours in memory; else -1."""
+    return x.ndim - 1 if x.ndim > 1 and x.strides[-1] == x.itemsize else -1
+
+
+def takes(kind: str, shape: Shape, dtype: Any, axis: int, fastest: int, n: int) -> bool:
+    """Whether lines along `axis` of an array of this shape are for the kernel."""
+    if kind not in KINDS or dtype.char not in REALS or fastest < 0:
+        return False
+    if (kind == "c2c" or axis == fastest) and (kind != "c2c" or dtype.kind != "c"):
+        return False
+    lanes = LINE // REALS[dtype.char].itemsize
+    if axis == fastest:
+        beside, fits = math.prod(shape[:-1]), 2 * n % lanes == 0
+    else:
+        beside, fits = shape[fastest] // (1 if kind == "c2c" else 2), True
+    enough = n >= SHORTEST and beside >= lanes and 4 * LINE * n <= MOST
+    return enough and fits and radices(n) is not None
+
+
+def radices(n: int) -> tuple[int, ...] | None:
+    """The passes for a length; None if it has other factors.
+
+    >>> radices(1024), radices(90), radices(22)
+    ((8, 8, 4, 4), (2, 3, 3, 5), None)
+    """
+    found = []
+    for radix in RADICES:
+        while n % radix == 0:
+            found.append(radix)
+            n //= radix
+    if 8 in found and 2 in found:  # two of 4 take less than one of 8 and one of 2
+        at = found.index(2)
+        found[at - 1 : at + 1] = [4, 4]
+    return tuple(found) if n == 1 else None
+
+
+def run(
+    kind: str, forward: bool, norm: int, x: Any, out: Any, axis: int, n: int, threads: int
+) -> None:
+    """Transform x along `axis` into `out`, which may be x; n is the length of the result of c2r."""
+    if out.strides[-1] != out.itemsize:
+        beside = BUFFERS.array(out.shape, out.dtype)
+        run(kind, forward, norm, x, beside, axis, n, threads)
+        np.copyto(out, beside)
+        return
+    if x.strides[-1] != x.itemsize:  # `out` of an earlier step, say
+        x = np.ascontiguousarray(x)
+    dtype = REALS[out.dtype.char]
+    n = n if kind == "c2r" else x.shape[axis]
+    is_row = axis == x.ndim - 1
+    others = [k for k in range(x.ndim - (not is_row)) if k != axis and x.shape[k] != 1]
+    batch = math.prod(x.shape[k] for k in others)
+    reals = batch if is_row else x.shape[-1]
+    lines, complete = (reals, reals) if kind == "c2c" else (-(-reals // 2), reals // 2)
+    size, lanes = dtype.itemsize, LINE // dtype.itemsize
+    width = max(1, min(WIDTH, CACHE // (4 * LINE * n), -(-lines // lanes)))
+    blocks = -(-lines // (lanes * width))
+    outer = np.array(
+        [
+            [x.shape[k] for k in others],
+            [x.strides[k] // size for k in others],
+            [out.strides[k] // size for k in others],
+        ],
+        np.int64,
+    ).reshape(3, len(others))
+    half = n * width * 2 * lanes
+    steps = (x.strides[axis] // size, out.strides[axis] // size)
+    code = ROWS if is_row else KINDS[kind]
+    found = (n, *steps, lines, lanes, width, blocks, not forward, half, code, complete)
+    sizes = np.array(found, np.int64)
+    places = np.array([y.__array_interface__["data"][0] for y in (x, out)], np.int64)
+    passes, twiddles = _tables(n, dtype)
+    scale = dtype.type((1.0, n**-0.5, 1 / n)[norm])
+
+    def piece(start: int, stop: int) -> None:
+        scratch = BUFFERS.array((2 * half,), dtype)
+        transform_lines(start, stop, places, outer, sizes, passes, twiddles, scale, scratch)
+
+    parallel_for(piece, blocks if is_row else blocks * batch, threads)
+
+
+_TABLES: Cache[tuple[Any, Any]] = Cache("fft twiddles", 64)
+
+
+def _tables(n: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The radices of the passes, and the twiddles of all but the last."""
+    key = (n, dtype.char)
+    return _TABLES.get(key) or _TABLES.put(key, _made_tables(n, dtype))
+
+
+def _made_tables(n: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    passes = radices(n)
+    assert passes is not None, "such lengths are left to the library"
+    found, m = [np.zeros(0)], n
+    for radix in passes[:-1]:
+        length, m = m, m // radix
+        turns = np.outer(np.arange(m), np.arange(1, radix)).ravel()
+        found.append(roots(turns, length))
+    table = np.concatenate(found).astype(dtype)
+    return np.array(passes, np.int64), table
+
+
+def roots(turns: Any, n: int) -> Any:
+    """exp(-2 pi i turns / n) as real and imaginary parts by turns; angles are at most an eighth.
+
+    >>> roots(np.array([1, 2]), 4) + 0.0
+    array([ 0., -1., -1.,  0.])
+    """
+    eighths, rest = np.divmod(8 * (turns % n), n)
+    flipped = eighths % 2 == 1
+    angle = 2 * np.pi * np.where(flipped, n - rest, rest) / (8 * n)
+    c, s = np.cos(angle), np.sin(angle)
+    c, s = np.where(flipped, s, c), np.where(flipped, c, s)
+    quarter = eighths // 2
+    cos = np.choose(quarter, [c, -s, -c, s])
+    sin = np.choose(quarter, [s, c, -s, -c])
+    return np.stack([cos, -sin], axis=-1).ravel()

@@ -1,0 +1,254 @@
+"""Fourier transforms along an axis whose lines lie side by side, by vectors that run across the lines.
+
+Stockham's form of the fast Fourier transform: every pass reads one half of a tile and writes the other, and
+the result is in order (C. Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, 1.7).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..jit import kernel
+
+# put here before a kernel is compiled; see butterflies.py and turns.py
+butterfly2: Any = None
+butterfly3: Any = None
+butterfly4: Any = None
+butterfly5: Any = None
+butterfly7: Any = None
+butterfly8: Any = None
+final2: Any = None
+final3: Any = None
+final4: Any = None
+final5: Any = None
+final7: Any = None
+final8: Any = None
+gather_ends: Any = None
+gather_halves: Any = None
+gather_pairs: Any = None
+gather_square: Any = None
+peek: Any = None
+poke: Any = None
+scatter_halves: Any = None
+scatter_pairs: Any = None
+scatter_square: Any = None
+
+COMPLEX, FROM_REAL, TO_REAL, ROWS = 0, 1, 2, 3  # what is transformed into what; ROWS: see below
+
+
+@kernel
+def transform_lines(
+    start: int,
+    stop: int,
+    places: Any,  # [2]: addresses of operand and result
+    outer: Any,  # [3, axes]: sizes of the other axes, their strides in both
+    sizes: Any,  # [11]: see below
+    radices: Any,  # of the passes
+    twiddles: Any,  # for every pass but the last, and every turn p below n / (radix so far): see below
+    scale: Any,  # what the result is multiplied by
+    scratch: Any,  # two halves of [n, width] units
+) -> None:
+    """For tiles start..stop: lines side by side are gathered, transformed in scratch, and scattered.
+
+    Sizes: the length n, strides of the axis in operand and result, lines side by side, lanes of a vector,
+    vectors of a tile, tiles of the lines side by side, 1 for the inverse transform, elements of a half of
+    scratch, the kind, and lines that are whole. Strides and offsets count real numbers.
+
+    Two real lines are one complex line, as halves.py says; of an odd number the last is a half.
+
+    Of ROWS every line is contiguous by itself, and lines are numbered by all other axes: a square of as many
+    lines as there are lanes, and as many numbers of each, is transposed in registers. Twice n must be a
+    multiple of the lanes.
+
+    A pass of radix r, of which those before have the product s, m = n / (s r), does for p < m and q < s
+
+        y[q + s (r p + t)] = w^(p t) sum_j exp(-2 pi i j t / r) x[q + s (p + m j)],  w = exp(-2 pi i / (m r))
+
+    and the powers of w for p are r - 1 complex numbers of the table. The inverse transform is the same with
+    real and imaginary parts exchanged.
+    """
+    n, of_row, to_row, lines, lanes = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
+    width, blocks, is_inverse, half = sizes[5], sizes[6], sizes[7], sizes[8]
+    kind, complete = sizes[9], sizes[10]
+    by_half = scratch.dtype.type(0.5)
+    offsets = np.empty((2, width * lanes), np.int64)
+    inside = np.empty(2 * n, np.int64)  # where the numbers of a row lie in scratch
+    unit = 2 * lanes
+    real = lanes if is_inverse else 0
+    imag = 0 if is_inverse else lanes
+    of_line = 4 if kind == TO_REAL else 2
+    to_line = 4 if kind == FROM_REAL else 2
+    axes = outer.shape[1]
+    for tile in range(start, stop):
+        block, rest = tile % blocks, tile // blocks
+        first = block * width * lanes
+        of, to = of_line * first, to_line * first
+        for axis in range(axes - 1, -1, -1):
+            if kind == ROWS:
+                break
+            k = rest % outer[0, axis]
+            rest //= outer[0, axis]
+            of += k * outer[1, axis]
+            to += k * outer[2, axis]
+        count = min(width * lanes, lines - first)
+        whole = min(count, complete - first) // lanes
+        if kind == ROWS:  # lanes beyond the last line are the last line once more
+            whole = (count + lanes - 1) // lanes
+            count = whole * lanes
+            for lane in range(count):
+                rest = min(first + lane, lines - 1)
+                of, to = 0, 0
+                for axis in range(axes - 1, -1, -1):
+                    k = rest % outer[0, axis]
+                    rest //= outer[0, axis]
+                    of += k * outer[1, axis]
+                    to += k * outer[2, axis]
+                offsets[0, lane], offsets[1, lane] = of, to
+        tail = count - whole * lanes
+        vectors = whole + (1 if tail else 0)
+        row = vectors * unit
+        pairs = complete - first - whole * lanes  # of the tail that are no halves
+        if kind == ROWS:
+            for e in range(n):
+                inside[2 * e], inside[2 * e + 1] = e * row + real, e * row + imag
+            for v in range(whole):
+                e = 0
+                while e + lanes <= 2 * n:
+                    gather_square(scratch, inside, e, v * unit, places[0], e, offsets[0], v * lanes)
+                    e += lanes
+        elif kind == TO_REAL:
+            for i in range(n // 2 + 1):
+                base, a, b = of + i * of_row, i * row, (n - i) * row
+                is_end = i == 0 or 2 * i == n
+                for _ in range(whole):
+                    if is_end:
+                        gather_ends(
+                            scratch, a + real, a + imag, a + real, a + imag, places[0], base
+                        )
+                    else:
+                        gather_halves(
+                            scratch, a + real, a + imag, b + real, b + imag, places[0], base
+                        )
+                    a, b, base = a + unit, b + unit, base + 2 * unit
+                if tail:
+                    for k in range(unit):
+                        scratch[a + k] = 0
+                        if not is_end:
+                            scratch[b + k] = 0
+                    for k in range(tail):
+                        xr = peek(places[0], base + 4 * k, scratch)
+                        xi = peek(places[0], base + 4 * k + 1, scratch)
+                        yr, yi = scale - scale, scale - scale
+                        if k < pairs:
+                            yr = peek(places[0], base + 4 * k + 2, scratch)
+                            yi = peek(places[0], base + 4 * k + 3, scratch)
+                        if is_end:
+                            scratch[a + real + k], scratch[a + imag + k] = xr, yr
+                        else:
+                            scratch[a + real + k], scratch[a + imag + k] = xr - yi, xi + yr
+                            scratch[b + real + k], scratch[b + imag + k] = xr + yi, yr - xi
+        else:
+            at = 0
+            for i in range(n):
+                base = of + i * of_row
+                for _ in range(whole):
+                    gather_pairs(scratch, at + real, imag - real, places[0], base)
+                    at += unit
+                    base += unit
+                if tail:
+                    for k in range(unit):
+                        scratch[at + k] = 0
+                    for k in range(tail):
+                        scratch[at + real + k] = peek(places[0], base + 2 * k, scratch)
+                        if k < pairs:
+                            scratch[at + imag + k] = peek(places[0], base + 2 * k + 1, scratch)
+                    at += unit
+        x, y = 0, half
+        s, w = vectors * unit, 0
+        m = n
+        for number in range(radices.shape[0]):
+            r = radices[number]
+            m //= r
+            step = s * m
+            if m == 1:
+                for q in range(0, s, unit):
+                    if r == 8:
+                        final8(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 4:
+                        final4(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 2:
+                        final2(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 3:
+                        final3(scratch, x + q, step, y + q, s, twiddles, 0)
+                    elif r == 5:
+                        final5(scratch, x + q, step, y + q, s, twiddles, 0)
+                    else:
+                        final7(scratch, x + q, step, y + q, s, twiddles, 0)
+                m = 0
+            for p in range(m):
+                a, b = x + p * s, y + p * s * r
+                if r == 8:
+                    for q in range(0, s, unit):
+                        butterfly8(scratch, a + q, step, b + q, s, twiddles, w)
+                elif r == 4:
+                    for q in range(0, s, unit):
+                        butterfly4(scratch, a + q, step, b + q, s, twiddles, w)
+                elif r == 2:
+                    for q in range(0, s, unit):
+                        butterfly2(scratch, a + q, step, b + q, s, twiddles, w)
+                elif r == 3:
+                    for q in range(0, s, unit):
+                        butterfly3(scratch, a + q, step, b + q, s, twiddles, w)
+                elif r == 5:
+                    for q in range(0, s, unit):
+                        butterfly5(scratch, a + q, step, b + q, s, twiddles, w)
+                else:
+                    for q in range(0, s, unit):
+                        butterfly7(scratch, a + q, step, b + q, s, twiddles, w)
+                w += 2 * (r - 1)
+            s *= r
+            x, y = y, x
+        if scale != 1:
+            for k in range(x, x + n * vectors * unit):
+                scratch[k] *= scale
+        if kind == ROWS:
+            for e in range(2 * n):
+                inside[e] += x
+            for v in range(whole):
+                e = 0
+                while e + lanes <= 2 * n:
+                    scatter_square(
+                        scratch, inside, e, v * unit, places[1], e, offsets[1], v * lanes
+                    )
+                    e += lanes
+            continue
+        if kind == FROM_REAL:
+            for i in range(n // 2 + 1):
+                base, a, b = to + i * to_row, x + i * row, x + (n - i) % n * row
+                for _ in range(whole):
+                    scatter_halves(scratch, a + real, a + imag, b + real, b + imag, places[1], base)
+                    a, b, base = a + unit, b + unit, base + 2 * unit
+                for k in range(tail):
+                    ar, ai = scratch[a + real + k], scratch[a + imag + k]
+                    br, bi = scratch[b + real + k], scratch[b + imag + k]
+                    poke(places[1], base + 4 * k, (ar + br) * by_half)
+                    poke(places[1], base + 4 * k + 1, (ai - bi) * by_half)
+                    if k < pairs:
+                        poke(places[1], base + 4 * k + 2, (ai + bi) * by_half)
+                        poke(places[1], base + 4 * k + 3, (br - ar) * by_half)
+            continue
+        at = x
+        for i in range(n):
+            base = to + i * to_row
+            for _ in range(whole):
+                scatter_pairs(scratch, at + real, imag - real, places[1], base)
+                at += unit
+                base += unit
+            if tail:
+                for k in range(tail):
+                    poke(places[1], base + 2 * k, scratch[at + real + k])
+                    if k < pairs:
+                        poke(places[1], base + 2 * k + 1, scratch[at + imag + k])
+                at += unit

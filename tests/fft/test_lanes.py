@@ -1,0 +1,189 @@
+"""The kernel for lines side by side: lengths, tails, strides and places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.dft import bound, relative_error
+from tests.fft.cases import numbers
+
+from einloom import options
+from einloom.backend.cpu import fft_lanes
+from einloom.backend.cpu.fft import Transform, planned, transform
+
+LENGTHS = (
+    8,
+    9,
+    10,
+    14,
+    16,
+    21,
+    25,
+    27,
+    32,
+    49,
+    60,
+    64,
+    90,
+    105,
+    128,
+    210,
+    243,
+    343,
+    512,
+    625,
+    2048,
+)
+NORMS = {0: "backward", 1: "ortho", 2: "forward"}
+
+
+def by_numpy(x: Any, axis: int, forward: bool, norm: int) -> Any:
+    wide = x.astype(np.complex128)
+    if forward:
+        return np.fft.fft(wide, axis=axis, norm=NORMS[norm])
+    return np.fft.ifft(wide, axis=axis, norm=NORMS[2 - norm])
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_lengths(dtype: str) -> None:
+    """All radices, and as many lines as leave tails of every kind."""
+    rng = np.random.default_rng(1)
+    for k, n in enumerate(LENGTHS):
+        for lines in (16, 17 + k, 70):
+            for forward, norm in ((True, 0), (False, 2), (True, 1)):
+                x = numbers(rng, (n, lines), dtype)
+                out = np.empty_like(x)
+                fft_lanes.run("c2c", forward, norm, x, out, 0, 0, 2)
+                want = by_numpy(x, 0, forward, norm)
+                assert relative_error(out, want) <= bound(dtype, n), (n, lines, forward)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_contiguous_lines(dtype: str) -> None:
+    rng = np.random.default_rng(6)
+    squares = 4 if dtype == "complex128" else 8
+    for k, n in enumerate(n for n in LENGTHS if n % squares == 0):
+        for shape in ((8 + k, 2, n), (40, n), (1, 19, 3, n)):
+            for forward, norm in ((True, 0), (False, 1)):
+                x = numbers(rng, shape, dtype)
+                out = np.empty_like(x)
+                fft_lanes.run("c2c", forward, norm, x, out, x.ndim - 1, 0, 2)
+                want = by_numpy(x, -1, forward, norm)
+                assert relative_error(out, want) <= bound(dtype, n), (shape, forward)
+    wide = numbers(rng, (30, 20, 64), dtype)
+    view = wide[::-2, 3:, 8:40]
+    same = wide.copy()[::-2, 3:, 8:40]
+    fft_lanes.run("c2c", True, 0, same, same, 2, 0, 3)
+    assert relative_error(same, by_numpy(view, 2, True, 0)) <= bound(dtype, 32)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_real_lines(dtype: str) -> None:
+    """Half spectra and back, of even and odd lengths and numbers of lines, in both directions."""
+    rng = np.random.default_rng(5)
+    for k, n in enumerate(LENGTHS):
+        for lines in (32, 33 + k, 141):
+            x = numbers(rng, (2, n, lines), dtype)
+            wide = np.fft.rfft(x.astype(np.float64), axis=1)
+            for forward, norm in ((True, 0), (False, 2)):
+                half = np.empty(wide.shape, "F" if dtype == "float32" else "D")
+                fft_lanes.run("r2c", forward, norm, x, half, 1, 0, 2)
+                want = wide if forward else wide.conj() / n
+                assert relative_error(half, want) <= bound(dtype, n), (n, lines, forward)
+                half[:, 0] += 3j  # which does not count
+                back = np.empty_like(x)
+                fft_lanes.run("c2r", not forward, 2 - norm, half, back, 1, n, 2)
+                assert relative_error(back, x) <= 2 * bound(dtype, n), (n, lines, forward)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_strides_and_places(axis: int) -> None:
+    rng = np.random.default_rng(2)
+    whole = numbers(rng, (24, 20, 18, 40), "complex128")
+    for view in (whole, whole[::2, ::-1], whole[:, :, ::-2, 3:39], whole.transpose(2, 0, 1, 3)):
+        want = by_numpy(view, axis, True, 0)
+        out = np.empty(view.shape, view.dtype)
+        fft_lanes.run("c2c", True, 0, view, out, axis, 0, 2)
+        assert relative_error(out, want) <= bound("complex128", 24)
+        apart = np.empty((*view.shape[:-1], 3 * view.shape[-1]), view.dtype)[..., ::3]
+        fft_lanes.run("c2c", True, 0, view, apart, axis, 0, 1)
+        assert np.array_equal(apart, out)
+        same = view.copy()
+        fft_lanes.run("c2c", True, 0, same, same, axis, 0, 2)
+        assert np.array_equal(same, out)
+    repeated = np.broadcast_to(whole[:, :1, :, :], whole.shape)
+    out = np.empty(whole.shape, whole.dtype)
+    fft_lanes.run("c2c", True, 0, repeated, out, 0, 0, 2)
+    assert relative_error(out, by_numpy(repeated, 0, True, 0)) <= bound("complex128", 24)
+
+
+def test_same_bits_for_any_threads_and_neighbours() -> None:
+    """What a line becomes depends on nothing but itself."""
+    rng = np.random.default_rng(3)
+    x = numbers(rng, (60, 133), "complex64")
+    results = []
+    for threads in (1, 2, 3):
+        out = np.empty_like(x)
+        fft_lanes.run("c2c", True, 0, x, out, 0, 0, threads)
+        results.append(out)
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
+    alone = np.empty((60, 21), np.complex64)
+    fft_lanes.run("c2c", True, 0, x[:, 50:71], alone, 0, 0, 1)
+    assert np.array_equal(alone, results[0][:, 50:71])
+
+
+def test_who_takes_what() -> None:
+    """By shape, strides and the option `small` alone; what the kernel does not take the library does."""
+    what = Transform("c2c")
+    x = np.zeros((512, 512), complex)
+
+    def how(y: Any, axis: int, **changes: Any) -> str:
+        with options(threads=2, **changes):
+            return planned(what, y, (axis,), 2)[0].how
+
+    assert how(x, 0) == "lanes"
+    assert how(x, 1) == "lanes"
+    assert how(x[:, :510], 1) == "lines"  # has the factor 17
+    assert how(np.ones((3, 1 << 17), complex), 1) == "lines"  # fewer lines than lanes
+    assert how(np.ones((3000, 90), complex), 1) == "lines"  # no whole squares
+    assert how(np.ones((300, 1024)), 1) == "lines"  # real numbers
+    assert how(x, 0, small=float("inf")) == "lines"
+    assert how(x[:, :4].repeat(200, 0), 0) == "lines"  # fewer lines than lanes
+    assert how(x[:509], 0) == "lines"  # a prime
+    assert how(x.T, 1) == "lines"  # its lines are contiguous
+    assert how(x.T, 0) == "lines"
+    assert how(np.zeros((1 << 17, 8), complex), 0) == "lines"  # too long for a cache
+    assert how(np.zeros((512, 512), np.clongdouble), 0) == "lines"
+    assert how(x[:8, :8].copy(), 0, small=0) == "whole"
+    with options(threads=2):
+        half = planned(Transform("r2c"), np.zeros((512, 600)), (0, 1), 2)
+        assert [(step.how, step.axes) for step in half] == [("lines", (1,)), ("lanes", (0,))]
+        back = planned(Transform("c2r", n=600), np.zeros((1024, 301), complex), (0, 1), 2)
+        assert [(step.how, step.axes) for step in back] == [("lanes", (0,)), ("lines", (1,))]
+        turned = planned(what, np.zeros((512, 600), complex).T, (0, 1), 2)
+        assert [step.how for step in turned] == ["lines", "lanes"]
+
+
+def test_special_values() -> None:
+    """NaN and infinities stay in their line."""
+    x = np.ones((16, 40), complex)
+    x[3, 5], x[2, 7] = np.nan, np.inf
+    with np.errstate(all="ignore"), options(small=0):
+        out = np.empty_like(x)
+        fft_lanes.run("c2c", True, 0, x, out, 0, 0, 2)
+    bad = ~np.isfinite(out).all(axis=0)
+    assert list(np.flatnonzero(bad)) == [5, 7]
+
+
+def test_library_and_kernel_agree_where_steps_mix() -> None:
+    rng = np.random.default_rng(4)
+    x = numbers(rng, (64, 81, 32), "complex128")
+    for axes in ((0, 1, 2), (0, 2), (1, 0)):
+        with options(small=0, threads=2):
+            got = transform(Transform("c2c"), x, axes)
+        with options(small=float("inf"), threads=1):
+            want = transform(Transform("c2c"), x, axes)
+        assert relative_error(got, want) <= 2 * bound("complex128", x.size)
