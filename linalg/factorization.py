@@ -27,7 +27,8 @@ class Factorization:
     Attributes:
         kind: of the matrices, as `select` names it.
         reason: why.
-        shape, dtype: of a.
+        shape: of a.
+        dtype: of a.
         info: int32 [...]: 0 for a good member; else one plus its first pivot that is zero, or the order
             of its first leading minor that is not positive.
     """
