@@ -33,10 +33,10 @@ NO_VALUE = _NoValue()
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """The norm of vectors or of matrices.
 
-    Of vectors: (Σ abs(x_i)^ord)^(1/ord), the largest absolute value for inf, the least for -inf, how many
-    are not zero for 0. Of matrices: "fro" (Σ abs(x_ij)²)^½; "nuc" the sum of the singular values, 2 the
-    largest and -2 the least; 1 and -1 the largest and least sum of absolute values in a column, inf and
-    -inf in a row.
+    Of vectors: `(Σ |x_i|^ord)^(1/ord)`, the largest `|x_i|` for inf, the least for -inf, how many are
+    not zero for 0. Of matrices: "fro" `(Σ |x_ij|²)^½`; "nuc" the sum of the singular values, 2 the
+    largest and -2 the least; 1 and -1 the largest and least sum of a column's `|x_ij|`, inf and -inf of
+    a row's.
 
     Args:
         x: any array.

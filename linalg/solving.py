@@ -378,7 +378,7 @@ def lstsq(
     check_finite: bool = False,
     on_error: OnError = "raise",
 ) -> Any:
-    """x of least norm among those that make ‖a x - b‖ least.
+    """x of least norm among those that make `|a x - b|` least.
 
     Args:
         a: [..., m, n].

@@ -1,8 +1,8 @@
 """Exponentials of many small matrices at once: polynomials and squarings across lanes.
 
 `scratch` is [slots, numbers, lanes]: slot k begins at k * numbers * lanes, and holds the numbers of a matrix
-for each lane, of complex ones real and imaginary parts in turn. `sizes` are n, lanes, lanes of a square, and
-2 for complex numbers, else 1. `places` are offsets in a slot: of numbers along a row, along a column, of all.
+for each lane, of complex ones real and imaginary parts in turn. `sizes` are n, lanes, lanes of a square, 2
+for complex numbers, else 1. `places` are offsets in a slot: of numbers along a row, along a column, of all.
 """
 
 from __future__ import annotations
