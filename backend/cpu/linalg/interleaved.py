@@ -11,9 +11,14 @@ import numpy as np
 
 from ...dtypes import real_of
 from ..kernels.linalg import cholesky as _cholesky
-from ..kernels.linalg import gauss, hermitian, householder, jacobi
+from ..kernels.linalg import expand, gauss, hermitian, householder, jacobi
+from ..strided import readable
 from .panels import Port, made, run_panels
 from .plain import Array, QRMode, Trans
+from .turns import in_turns
+
+EXPANDED = {2: expand.expand_two, 3: expand.expand_three}
+SHARE = 4096  # matrices that one call of such a kernel takes, where there are more
 
 
 def odd(n: int) -> int:
@@ -79,7 +84,23 @@ def _determinants(a: Array, whole: bool) -> tuple[Array, Array]:
 
 
 def det(a: Array, *, overwrite: bool = False) -> Array:
-    return _determinants(a, True)[0]
+    if a.shape[-1] not in EXPANDED:
+        return _determinants(a, True)[0]
+    n, found, info = a.shape[-1], _new(a), np.finfo(a.dtype)
+    flat, results, kernel = readable(a).reshape(-1, n, n), found.reshape(-1), EXPANDED[n]
+    in_range = np.array((info.tiny, info.max, float(info.tiny) / float(info.eps)), info.dtype)
+    is_left = np.zeros(1, np.int64)
+
+    def run(start: int, stop: int) -> None:
+        kernel(start, stop, flat, results, in_range, is_left)
+
+    in_turns(lambda: run, len(flat), SHARE)
+    if is_left[0]:
+        with np.errstate(over="ignore"):
+            size = np.abs(results)
+        left = ~((size >= info.tiny) & (size <= info.max))
+        results[left] = _determinants(flat[left], True)[0]
+    return found
 
 
 def slogdet(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:

@@ -188,17 +188,6 @@ def bounded_exponent(term: Any, limits: Any) -> Any:
 
 
 @part
-def expanded(x: Any, n: int, row: int) -> Any:
-    """The determinant of order 2 or 3 by its products, as exact as elimination while they are in range."""
-    a, b, c, d = fetch(x, 0), fetch(x, 1), fetch(x, row), fetch(x, row + 1)
-    if n == 2:
-        return a * d - b * c
-    e, f = fetch(x, 2), fetch(x, row + 2)
-    g, h, i = fetch(x, 2 * row), fetch(x, 2 * row + 1), fetch(x, 2 * row + 2)
-    return a * (d * i - f * h) - b * (c * i - f * g) + e * (c * h - d * g)
-
-
-@part
 def give(found: Any, flat: Any, first: int, count: int, width: int, parts: int) -> None:
     """The first vector of scratch, one number for each matrix."""
     for lane in range(count):
@@ -218,15 +207,6 @@ def det_panels(
         first = panel * width
         count = place(offset, first, width, outer)
         load(flat, ports, 0, places, offset, width)
-        short = filled(fetch(x, 0), 0.0) * fetch(x, 0)
-        is_short = size1(short) < 0.0
-        if sizes[3] == 1 and (n == 2 or n == 3):
-            short = expanded(x, n, row)
-            is_short = (size1(short) >= limits[1]) & (size1(short) <= limits[2])
-            if not any_lane(~is_short):
-                put(x, 0, short)
-                give(found, flat, first, count, width, flat.shape[0] // x.shape[0])
-                continue
         eliminate(x, flat, real, n, n, n, row, width, limits[1])
         product = filled(fetch(x, 0), 1.0) * fetch(x, 0)
         one = filled(product, 1.0)
@@ -248,7 +228,7 @@ def det_panels(
             half = whole(exponent * 0.5)
             product = product * power_of(bounded(half, limits))
             product = product * power_of(bounded(exponent - half, limits))
-        put(x, 0, choose(is_short, short, product))
+        put(x, 0, product)
         give(found, flat, first, count, width, flat.shape[0] // x.shape[0])
         if sizes[3] == 0:
             put(real, 0, exponent)
