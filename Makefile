@@ -1,7 +1,7 @@
 # The targets a developer needs; PYTHON is the interpreter of the environment to work in.
 PYTHON ?= .venv/bin/python
 
-.PHONY: install demo test slow check format docs bench build clean
+.PHONY: install demo test slow coverage check format docs bench build clean
 
 install: .venv/bin/python
 .venv/bin/python:
@@ -16,6 +16,12 @@ test: $(PYTHON)
 
 slow: $(PYTHON)
 	$(PYTHON) -m pytest -m "slow or not slow"
+
+# without the long runs, in which Python's tracer takes most of the time and sees nothing new
+coverage: $(PYTHON)
+	$(PYTHON) -m pytest -q -n 2 --cov --cov-report= tests \
+	  -k "not random and not test_scale and not numpy_own and not eight_threads and not benchmarks"
+	$(PYTHON) -m coverage report --skip-covered
 
 check: $(PYTHON)
 	$(PYTHON) -m ruff format --check .
