@@ -45,7 +45,7 @@ from .plan_cache import met_once, name_of, remembering
 from .planners import Candidate, Objective, Planner, Problem, as_planner, random_greedy, sliced
 from .reuse import reusing, searches, weight_of
 from .slicing import fixed_bytes, slice_to
-from .start import from_start
+from .start import as_it_is, from_start
 
 OBJECTIVES = ("time", "flops", "size", "write", "peak")
 # what is searched for, with so many seeds each, where another figure decides
@@ -325,19 +325,22 @@ def search(
     def _plan_of(found: Candidate) -> Plan:
         return Plan(
             network, found.tree, dtypes, dtype, name, found.planner, seed,
-            None if callable(decides) else found.proof,
+            None if callable(decides) or 0 in network.extents else found.proof,
             conj, order, constants, found.sliced, layouts if any(layouts) else (), strip_exponent,
             memory_limit, n_runs,
         )  # fmt: skip
 
-    start = time.perf_counter()
+    begin = time.perf_counter()
     if callable(decides):
         trials = [
             replace(problem, objective=one, seed=seed + k, seconds=_share(problem.seconds))
             for k in range(SEEDS)
             for one in TRIED
         ]
-        result = min((planned(planner, trial) for trial in trials), key=decides)
+        tried = [planned(planner, trial) for trial in trials]
+        if start is not None:
+            tried.append(planned(as_it_is(start, network, call), problem))
+        result = min(tried, key=decides)
     else:
         result = planned(planner, problem)
     if reuses and not callable(decides):
@@ -349,7 +352,7 @@ def search(
         call,
         len(dtypes),
         result.planner,
-        format_seconds(time.perf_counter() - start),
+        format_seconds(time.perf_counter() - begin),
     )
     if memory_limit is None:
         return result

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from .._base.errors import CallError, DTypeError, MemoryLimitError, OptionError, ShapeError
 from .._base.numbers import format_bytes, format_count
 from .._base.options import options
@@ -327,12 +329,11 @@ def _joint(apart: Sequence[Plan], terms: Sequence[tuple[str, ...]]) -> tuple[Pla
 
 
 def _apart(made: Sequence[Any]) -> tuple[Any, ...]:
-    """Results, no two of which are one array; those without axes as numbers."""
-    seen: set[int] = set()
-    results = []
+    """Results, no two of which share memory; those without axes as numbers."""
+    results: list[Any] = []
     for x in made:
-        results.append(x[()] if x.ndim == 0 else x.copy() if id(x) in seen else x)
-        seen.add(id(x))
+        is_seen = any(np.may_share_memory(x, other) for other in results)
+        results.append(x[()] if x.ndim == 0 else x.copy() if is_seen else x)
     return tuple(results)
 
 

@@ -13,6 +13,7 @@ from .values import Key, Parts, Values
 
 EXACT = 5  # tensors of which all trees are compared: 105
 WORK = 400_000  # steps that are weighed while trees are changed
+EACH = 60  # proposals of annealing, times the square of the tensors, at most
 STARTS = 4  # trees that are changed as long as they get better
 HOT, COLD = 0.5, 0.02  # temperatures, in natural logarithms of the ratio
 
@@ -110,7 +111,9 @@ def _annealed(tree: ContractionTree, costs: Costs, regret: Regret, seed: int) ->
     """The best tree met while exchanges are tried that may make it worse for a while."""
     draw, best, now = random.Random(seed), tree, tree
     begin = min(costs.work, WORK)
-    while costs.work < WORK and costs.n > 2:
+    proposals = EACH * costs.n**2
+    while costs.work < WORK and proposals > 0 and costs.n > 2:
+        proposals -= 1
         heat = HOT * (COLD / HOT) ** ((costs.work - begin) / (WORK - begin))
         near = draw.choice(moves(now))
         tried = _exchange(now, *near)

@@ -10,7 +10,7 @@ from .matching import matchings
 from .network import Network
 from .plan import Plan
 from .planners import Candidate, Planner, Problem, auto
-from .planners.core.run import PLAIN, Graph, core_of
+from .planners.core.run import PLAIN, Core, Graph, core_of
 from .planners.portfolio import EXACT, begin_clock, best_tree, steps_of
 from .regrow import regrown
 from .tree import ContractionTree, Step, depth_first
@@ -31,6 +31,38 @@ def from_start(start: Any, network: Network, call: str) -> Planner:
     return warm
 
 
+def as_it_is(start: Any, network: Network, call: str) -> Planner:
+    """The planner that takes the tree given, mapped to this network, and searches for nothing."""
+    trees = [(tree, leaf) for tree, leaf in _told(start, network, call)]
+
+    def mapped(asked: Network, problem: Problem) -> Candidate:
+        if len(asked.terms) != len(network.terms) or len(asked.terms) == 1:
+            return auto(asked, problem)
+        graph = Graph.of(asked.carried, asked.open, asked.extents)
+        known = _known(asked, problem, trees, core_of(graph, graph.n > PLAIN))
+        return Candidate(known[-1], "start")
+
+    return mapped
+
+
+def _known(
+    network: Network,
+    problem: Problem,
+    trees: Sequence[tuple[ContractionTree, dict[int, int]]],
+    core: Core,
+) -> list[ContractionTree]:
+    """The best of the trees in steps of pairs; and the tree itself where it is of this network."""
+    terms = core.terms(problem.terms())
+
+    def log_cost(steps: tuple[Step, ...]) -> float:
+        return core.cost_of(_flat(core, steps), terms)
+
+    grown = [regrown(tree, leaf, network, log_cost) for tree, leaf in trees]
+    n = len(network.terms)
+    own = [tree for tree, leaf in trees if leaf == {k: k for k in range(n)} and tree.n == n]
+    return [min(grown, key=lambda tree: _weight(network, tree, problem)), *own[:1]]
+
+
 def refined(
     network: Network, problem: Problem, trees: Sequence[tuple[ContractionTree, dict[int, int]]]
 ) -> Candidate:
@@ -38,22 +70,17 @@ def refined(
     begin_clock(network, problem)
     graph = Graph.of(network.carried, network.open, network.extents)
     core = core_of(graph, graph.n > PLAIN)
-    terms = core.terms(problem.terms())
-
-    def log_cost(steps: tuple[Step, ...]) -> float:
-        return core.cost_of(_flat(core, steps), terms)
-
-    grown = [regrown(tree, leaf, network, log_cost) for tree, leaf in trees]
-    mapped = min(grown, key=lambda tree: _weight(network, tree, problem))
+    known = _known(network, problem, trees, core)
     if graph.n <= EXACT:
         found = auto(network, problem)
     else:
-        result, complete = best_tree(graph, problem, problem.seconds, mapped.ssa_path)
+        result, complete = best_tree(graph, problem, problem.seconds, known[0].ssa_path)
         tree = ContractionTree(graph.n, depth_first(graph.n, steps_of(result.path)))
         kind = result.kind if result.kind == "greedy" else f"from a start, {result.kind}"
         found = Candidate(tree, kind, complete=complete)
-    if _weight(network, mapped, problem) < _weight(network, found.tree, problem):
-        return Candidate(mapped, "start", complete=found.complete)
+    best = min(known, key=lambda tree: _weight(network, tree, problem))
+    if _weight(network, best, problem) < _weight(network, found.tree, problem):
+        return Candidate(best, "start", complete=found.complete)
     return found
 
 

@@ -32,7 +32,7 @@ LONG = 16  # contracted elements for each row and column from which these are to
 LINES = 16  # neighbouring rows or columns that one thread has
 MOST_PARTS = 1024  # that are given out one by one
 
-Way = Literal["plain", "one thread", "loops", "rows", "lanes", "contracted"]
+Way = Literal["plain", "one thread", "loops", "rows", "columns", "contracted"]
 """
 plain       numpy.matmul as it is: small products, or large ones that BLAS shares among its threads
 one thread  the same, with one thread of BLAS
@@ -65,7 +65,7 @@ def way_of(
     if not own_threads or (one < (VECTOR if is_vector else THREADED) and not forced):
         return "plain"
     if forced or calls * one >= SPLIT or (is_vector and nbytes >= STREAMED):
-        return "rows" if m >= n else "lanes"
+        return "rows" if m >= n else "columns"
     return "one thread"
 
 
@@ -74,7 +74,7 @@ def multiply(left: Any, right: Any, product: Any, way: Way) -> Any:
     `product` is filled and returned."""
     if way == "loops":
         _over_loops(left, right, product)
-    elif way == "rows" or way == "lanes":
+    elif way == "rows" or way == "columns":
         _over_lines(left, right, product, way == "rows")
     elif way == "contracted":
         _over_contracted(left, right, product)

@@ -3,7 +3,8 @@
 What needs no search: tensors with the same labels are multiplied, parts that share no label come apart.
 
 Multiplying two tensors with the same labels first is part of some best tree: what uses one of them later
-gets no larger by it, and the step that takes the other costs at least as much.
+gets no larger by it, and the step that takes the other costs at least as much. It is not where some tensor
+alone has a label that is summed: each of the two could be the one with which that tensor gets small.
 """
 
 from __future__ import annotations
@@ -109,6 +110,8 @@ def _merge(alive: dict[int, Labels], steps: list[Step], network: Network) -> Non
     for labels in (*alive.values(), network.open):
         for label in labels:
             holders[label] += 1
+    if 1 in [holders[x] for x in set().union(*alive.values()).difference(network.open)]:
+        return
     alike: dict[Labels, int] = {}
     queue = list(alive)
     for tensor in queue:  # which grows by what is made

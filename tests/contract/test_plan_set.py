@@ -351,3 +351,12 @@ def test_bad_calls() -> None:
         pytest.raises(einloom.MemoryLimitError, match="not sliced"),
     ):
         einloom.plan_set(ONE, A)
+
+
+def test_a_result_and_its_transpose_are_apart() -> None:
+    """Previously failed: the second result was a view of the first."""
+    a, b = np.ones((3, 4)), np.ones((4, 5))
+    both = einloom.compile_set([("ab,bc->ac", "A", "B"), ("xy,yz->zx", "A", "B")], {"A": a, "B": b})
+    first, second = both(A=a, B=b)
+    first[:] = 0
+    assert (second == 4).all()

@@ -466,3 +466,26 @@ def test_the_searches_of_a_call_share_its_seconds(
         einloom.plan("(ab,bc,cd),(de,ef),fg->ag", *[(2, 2)] * 6, budget=0.5)
     assert 0 < sum(given[:-3]) <= 0.5 + 1e-9
     assert sum(given[-3:]) == pytest.approx(0.5)
+
+
+# previously failed -------------------------------------------------------------------------------
+
+
+def test_alike_tensors_are_no_pair_beside_labels_of_one_tensor() -> None:
+    """Each of the two vectors makes one of the others small: together they make one product large."""
+    shapes = (2,), (2,), (2, 30, 30), (2, 30, 30)
+    plan = einloom.plan("a,a,abp,acq->abc", *shapes, objective="flops")
+    assert plan.cost == plan.lower_bound.cost
+    assert plan.proof == "optimal"
+
+
+def test_no_proof_where_an_extent_is_zero() -> None:
+    shapes = (4, 7), (7, 7, 0), (), (4, 7, 4)
+    assert einloom.plan("bd,dca,,ede->b", *shapes, objective="flops").proof is None
+
+
+def test_proofs_and_bounds_agree() -> None:
+    for network in random_networks(11, 300):
+        plan = einloom.plan(network, objective="flops")
+        if plan.proof == "optimal":
+            assert plan.cost == plan.lower_bound.cost

@@ -223,3 +223,18 @@ def test_what_is_no_start(
 def test_parentheses_are_not_refined() -> None:
     with pytest.raises(einloom.OptionError, match="the parentheses"):
         einloom.plan("(ij,jk),kl->il", (2, 2), (2, 2), (2, 2), start=[(0, 1), (0, 1)])
+
+
+def test_what_decides_by_memory_is_never_worse_than_the_start() -> None:
+    """Previously failed: the tree to begin with was none of those compared."""
+    shapes = (2,), (3,), (3, 2, 3), (2, 3), (3, 3)
+    old = einloom.plan("d,b,bdc,ac,bc->c", *shapes, planner="greedy", objective="peak")
+    new = einloom.plan("d,b,bdc,ac,bc->c", *shapes, start=old, objective="peak")
+    assert new.peak_bytes <= old.peak_bytes
+
+
+def test_a_start_of_one_step_is_kept_where_pairs_are_worse() -> None:
+    shapes = (2,), (2, 2), (2, 2, 3), (3,)
+    old = einloom.plan("b,bb,bbc,c->", *shapes, planner=False, objective="size")
+    new = einloom.plan("b,bb,bbc,c->", *shapes, start=old, objective="size")
+    assert new.largest_intermediate <= old.largest_intermediate
