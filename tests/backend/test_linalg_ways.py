@@ -24,10 +24,10 @@ from einloom.backend.cpu.linalg.ways import way
 Array = np.ndarray[Any, Any]
 Errors = dict[str, float]
 WAYS = {"interleaved": interleaved, "batched": batched}
-# two of the four dtypes between them compile every form; the others are slow
+# kernels of one dtype take half a minute to compile: the others are slow
 DTYPES = [
     "float64",
-    "complex64",
+    pytest.param("complex64", marks=pytest.mark.slow),
     pytest.param("float32", marks=pytest.mark.slow),
     pytest.param("complex128", marks=pytest.mark.slow),
 ]
@@ -320,40 +320,38 @@ def test_determinants_beyond_the_range_of_a_product(dtype: str) -> None:
     np.testing.assert_allclose(logabs, [0, 0, np.log(tiny)], atol=1e3 * eps(np.dtype(dtype)))
 
 
-def test_eig_and_lstsq_of_a_batch(rng: np.random.Generator) -> None:
-    for dtype in ("float64", "complex64"):
-        a = draw(rng, (7, 6, 6), dtype)
-        w, vl, vr, info = batched.eig(a, left=True)
-        assert not info.any()
-        assert vl is not None
-        assert vr is not None
-        close(a @ vr, vr * w[:, None, :])
-        close(adjoint(vl) @ a, w[:, :, None] * adjoint(vl))
-        far = np.finfo(dtype).max / np.asarray(1e3, a.real.dtype)  # where LAPACK scales
-        for scale in (far, 1 / far):
-            close(batched.eig(a * scale)[0] / scale, w)
-        for m, n in ((6, 4), (4, 6), (5, 5)):
-            a, b = draw(rng, (3, m, n), dtype), draw(rng, (3, m, 2), dtype)
-            a[1, :, 1] = a[1, :, 0]
-            want = plain.lstsq(a, b, 1e-5)
-            for module in WAYS.values():
-                got = module.lstsq(a, b, 1e-5)
-                for k, (x, y) in enumerate(zip(got, want, strict=True)):
-                    if k in (2, 4):
-                        np.testing.assert_array_equal(x, y)
-                    else:
-                        close(x, y)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_eig_and_lstsq_of_a_batch(dtype: str, rng: np.random.Generator) -> None:
+    a = draw(rng, (7, 6, 6), dtype)
+    w, vl, vr, info = batched.eig(a, left=True)
+    assert not info.any()
+    assert vl is not None
+    assert vr is not None
+    close(a @ vr, vr * w[:, None, :])
+    close(adjoint(vl) @ a, w[:, :, None] * adjoint(vl))
+    far = np.finfo(dtype).max / np.asarray(1e3, a.real.dtype)  # where LAPACK scales
+    for scale in (far, 1 / far):
+        close(batched.eig(a * scale)[0] / scale, w)
+    for m, n in ((6, 4), (4, 6), (5, 5)):
+        a, b = draw(rng, (3, m, n), dtype), draw(rng, (3, m, 2), dtype)
+        a[1, :, 1] = a[1, :, 0]
+        want = plain.lstsq(a, b, 1e-5)
+        for module in WAYS.values():
+            got = module.lstsq(a, b, 1e-5)
+            for k, (x, y) in enumerate(zip(got, want, strict=True)):
+                if k in (2, 4):
+                    np.testing.assert_array_equal(x, y)
+                else:
+                    close(x, y)
 
 
-def test_lu_solve_of_a_batch(rng: np.random.Generator) -> None:
-    for dtype in ("float64", "complex64"):
-        a, b = draw(rng, (6, 5, 5), dtype), draw(rng, (6, 5, 2), dtype)
-        packed, pivots, _ = batched.lu(a)
-        for trans in ("N", "T", "C"):
-            close(
-                batched.lu_solve(packed, pivots, b, trans), plain.lu_solve(packed, pivots, b, trans)
-            )
-        close(np.abs(batched.svd(a, full=True)[0]), np.abs(plain.svd(a, full=True)[0]))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lu_solve_of_a_batch(dtype: str, rng: np.random.Generator) -> None:
+    a, b = draw(rng, (6, 5, 5), dtype), draw(rng, (6, 5, 2), dtype)
+    packed, pivots, _ = batched.lu(a)
+    for trans in ("N", "T", "C"):
+        close(batched.lu_solve(packed, pivots, b, trans), plain.lu_solve(packed, pivots, b, trans))
+    close(np.abs(batched.svd(a, full=True)[0]), np.abs(plain.svd(a, full=True)[0]))
 
 
 def test_the_way_depends_on_shapes_and_options() -> None:

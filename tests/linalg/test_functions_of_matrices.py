@@ -19,7 +19,13 @@ from einloom import ShapeError, options
 from einloom.backend.cpu.linalg import expm as by_steps
 from einloom.linalg import expm, sqrtm
 
-DTYPES = ("float32", "float64", "complex64", "complex128")
+# kernels of double precision are compiled by default, the others only in the slow tests
+DTYPES = (
+    "float64",
+    "complex128",
+    pytest.param("float32", marks=pytest.mark.slow),
+    pytest.param("complex64", marks=pytest.mark.slow),
+)
 SMALL = {"compiled": 0, "plain": float("inf")}
 dtypes = pytest.mark.parametrize("dtype", DTYPES)
 ways = pytest.mark.parametrize("small", SMALL.values(), ids=SMALL.keys())
