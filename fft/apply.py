@@ -65,7 +65,7 @@ def along_one(
     if n is None:
         if size < 1:
             length(size, call)
-    elif n != size or type(n) is not int:
+    elif type(n) is not int or n != size or n < 1:
         a, copied = fitted(a, (k,), (length(n, call),))
         mine = mine or copied
     code = 0 if norm is None else norm_code(norm, True, call)

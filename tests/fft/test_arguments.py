@@ -254,3 +254,13 @@ def test_array_api_keywords() -> None:
     assert fft.rfftfreq(5, d=0.5, device="cpu").dtype == np.float64
     assert np.array_equal(fft.fftshift(z, axes=1), np.fft.fftshift(z, axes=1))
     assert np.array_equal(fft.ifftshift(z, axes=(0, 1)), np.fft.ifftshift(z))
+
+
+# ---- previously failed --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_no_points_of_none(name: str) -> None:
+    """Zero points are refused where the axis has none either."""
+    with pytest.raises(ShapeError, match="invalid number of data points"):
+        getattr(fft, name)(np.zeros((6, 0)), n=0)
