@@ -70,9 +70,9 @@ class FFTPlan:
             )
         if out is not None:
             out = checked_out(out, self.result.shape, self.result.dtype, x, "FFTPlan")
-        if engine.current is not None:
+        if (backend := engine.current()) is not None:
             raise Unsupported(
-                f"FFTPlan: plans are for SciPy's transforms, the engine is {engine.get_engine()}; "
+                f"FFTPlan: plans are for SciPy's transforms, the engine is {engine.name_of(backend)}; "
                 f'set_engine("scipy")'
             )
         x = x if x.flags.aligned else x.copy()
