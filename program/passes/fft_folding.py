@@ -121,14 +121,14 @@ class _Facts:
 
     def is_scale(self, ins: Instruction, scale: float) -> bool:
         """Whether the number is normal in the precision of the instruction's result."""
-        limits = np.finfo(self.program.slots[ins.outputs[0]].dtype)
+        limits: Any = np.finfo(self.program.slots[ins.outputs[0]].dtype)
         return bool(math.isfinite(scale) and limits.tiny <= abs(scale) <= limits.max)
 
     def is_moderate(self, ins: Instruction, number: float) -> bool:
         """Whether an operand's factor may as well be one of the result."""
         specs = self.program.specs((ins.inputs[0], ins.outputs[0]))
         most = ROOM * max(math.prod(x.shape[k] for k in ins.attrs["axes"]) for x in specs)
-        return 1 <= abs(number) * most and abs(number) <= most
+        return abs(number) * most >= 1 and abs(number) <= most
 
     def inverse_of(self, ins: Instruction) -> Instruction | None:
         """The transform whose result this one takes back."""
