@@ -66,7 +66,7 @@ def transform_lines(
     """
     n, of_row, to_row, lines, lanes = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
     width, blocks, is_inverse, half = sizes[5], sizes[6], sizes[7], sizes[8]
-    kind = sizes[9]
+    is_rows = sizes[9] == ROWS
     offsets = np.empty((2, width * lanes), np.int64)
     inside = np.empty(2 * n, np.int64)  # where the numbers of a row lie in scratch
     unit = 2 * lanes
@@ -78,7 +78,7 @@ def transform_lines(
         first = block * width * lanes
         of, to = 2 * first, 2 * first
         for axis in range(axes - 1, -1, -1):
-            if kind == ROWS:
+            if is_rows:
                 break
             k = rest % outer[0, axis]
             rest //= outer[0, axis]
@@ -86,7 +86,7 @@ def transform_lines(
             to += k * outer[2, axis]
         count = min(width * lanes, lines - first)
         whole = count // lanes
-        if kind == ROWS:  # lanes beyond the last line are the last line once more
+        if is_rows:  # lanes beyond the last line are the last line once more
             whole = (count + lanes - 1) // lanes
             count = whole * lanes
             for lane in range(count):
@@ -101,7 +101,7 @@ def transform_lines(
         tail = count - whole * lanes
         vectors = whole + (1 if tail else 0)
         row = vectors * unit
-        if kind == ROWS:
+        if is_rows:
             for e in range(n):
                 inside[2 * e], inside[2 * e + 1] = e * row + real, e * row + imag
             for v in range(whole):
@@ -172,7 +172,7 @@ def transform_lines(
         if scale != 1:
             for k in range(x, x + n * vectors * unit):
                 scratch[k] *= scale
-        if kind == ROWS:
+        if is_rows:
             for e in range(2 * n):
                 inside[e] += x
             for v in range(whole):
