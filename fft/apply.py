@@ -44,8 +44,9 @@ def along_one(
     orthogonalize: Any = None,
 ) -> Any:
     """A transform along one axis."""
-    if engine.current is not None or type(x) is not ndarray:
-        elsewhere = _elsewhere(call, x, n, axis, norm, overwrite_x, workers, plan, out, type_,
+    backend = engine.current()
+    if backend is not None or type(x) is not ndarray:
+        elsewhere = _elsewhere(backend, call, x, n, axis, norm, overwrite_x, workers, plan, out, type_,
                                orthogonalize)  # fmt: skip
         if elsewhere is not None:
             return elsewhere[0]
@@ -65,7 +66,7 @@ def along_one(
     if n is None:
         if size < 1:
             length(size, call)
-    elif n != size or type(n) is not int:
+    elif type(n) is not int or n != size or n < 1:
         a, copied = fitted(a, (k,), (length(n, call),))
         mine = mine or copied
     code = 0 if norm is None else norm_code(norm, True, call)
@@ -94,8 +95,9 @@ def along_many(
     orthogonalize: Any = None,
 ) -> Any:
     """A transform along several axes."""
-    if engine.current is not None or type(x) is not ndarray:
-        elsewhere = _elsewhere(call, x, s, axes, norm, overwrite_x, workers, plan, out, type_,
+    backend = engine.current()
+    if backend is not None or type(x) is not ndarray:
+        elsewhere = _elsewhere(backend, call, x, s, axes, norm, overwrite_x, workers, plan, out, type_,
                                orthogonalize)  # fmt: skip
         if elsewhere is not None:
             return elsewhere[0]
@@ -171,6 +173,7 @@ def _serves(what: Transform, a: Any) -> bool:
 
 
 def _elsewhere(
+    backend: Any,
     call: str,
     x: Any,
     n: Any,
@@ -187,14 +190,14 @@ def _elsewhere(
     if isinstance(x, Traced):
         traced.check_plain(call, overwrite_x, out, plan)
         return (traced.transformed(call, x, n, axis, norm, type_, orthogonalize),)
-    if engine.current is None:
+    if backend is None:
         return None
     real_kind = call.lstrip("i")[:3] in ("dct", "dst")
     many = call.endswith(("n", "2"))
     keywords = {"s" if many else "n": n, "axes" if many else "axis": axis, "norm": norm}
     keywords |= {"overwrite_x": overwrite_x, "workers": workers}
     keywords |= {"type": type_, "orthogonalize": orthogonalize} if real_kind else {"plan": plan}
-    result = engine.call(call, numbers(x, call)[0], keywords)
+    result = engine.call(backend, call, numbers(x, call)[0], keywords)
     if out is None:
         return (result,)
     np.copyto(checked_out(out, result.shape, result.dtype, x, call), result)

@@ -89,7 +89,7 @@ def positions(s: Any, axes: Any, shape: Shape, call: str) -> tuple[Axes, tuple[A
     Without `axes` they are the last len(s), or all; -1 in `s` is the length that x has.
     """
     ndim = len(shape)
-    lengths = None if s is None else _integers(s, "s", call)
+    lengths = None if s is None else integers(s, "s", call)
     if axes is None:
         count = ndim if lengths is None else len(lengths)
         if count > ndim:
@@ -99,7 +99,7 @@ def positions(s: Any, axes: Any, shape: Shape, call: str) -> tuple[Axes, tuple[A
             )
         given: Axes = tuple(range(ndim - count, ndim))
     else:
-        given = _integers(axes, "axes", call)
+        given = integers(axes, "axes", call)
         if any(not -ndim <= axis < ndim for axis in given):
             raise ShapeError(
                 f"{call}(axes={axes!r:.60}): axes exceeds dimensionality of input; x has {ndim} axes"
@@ -118,11 +118,11 @@ def positions(s: Any, axes: Any, shape: Shape, call: str) -> tuple[Axes, tuple[A
     return given, tuple(shape[axis] if n == -1 else n for n, axis in pairs)
 
 
-def _integers(values: Any, name: str, call: str) -> tuple[int, ...]:
+def integers(values: Any, name: str, call: str) -> tuple[int, ...]:
     try:
         several = (values,) if np.ndim(values) == 0 else tuple(values)
         return tuple(index(value) for value in several)
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: NumPy's, of nested sequences
         raise OptionError(
             f"{call}({name}={values!r:.60}): {name} must be a scalar or iterable of integers"
         ) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
@@ -17,12 +18,21 @@ from ..backend.cpu.fft_native import native
 KNOWN = {"mkl_fft": "mkl_fft.interfaces.scipy_fft", "pyfftw": "pyfftw.interfaces.scipy_fft"}
 DOMAIN = "numpy.scipy.fft"
 
-current: Any = None
-"""The backend that is set; None: SciPy's transforms, called as einloom.fft decides."""
+_process: list[Any] = [None]
+"""The backend that is set for the process; None: SciPy's transforms, called as einloom.fft decides."""
+_UNSET = object()
+_BLOCK: ContextVar[Any] = ContextVar("einloom_fft_engine", default=_UNSET)
+"""The backend of the innermost `use_engine` of this thread or task."""
+
+
+def current() -> Any:
+    """The backend for a call made now, of the block or of the process; None: SciPy's transforms."""
+    found = _BLOCK.get()
+    return _process[0] if found is _UNSET else found
 
 
 def set_engine(engine: Any) -> None:
-    """Let another library do the transforms, for the whole process.
+    """Let another library do the transforms, for the whole process, but for blocks of `use_engine`.
 
     Args:
         engine: "scipy", the default; "mkl_fft" or "pyfftw", where installed; or any backend of
@@ -36,45 +46,48 @@ def set_engine(engine: Any) -> None:
     >>> get_engine()
     'scipy'
     """
-    global current
-    current = _found(engine)
+    _process[0] = _found(engine)
 
 
 def get_engine() -> str:
     """The name of the library that does the transforms."""
-    if current is None:
+    return name_of(current())
+
+
+def name_of(backend: Any) -> str:
+    if backend is None:
         return "scipy"
-    name = getattr(current, "__name__", type(current).__name__)
+    name = getattr(backend, "__name__", type(backend).__name__)
     return next((short for short, module in KNOWN.items() if module == name), name)
 
 
 @contextmanager
 def use_engine(engine: Any) -> Iterator[None]:
-    """Another library inside a `with` block; for the whole process, as `set_engine`.
+    """Another library inside a `with` block, for this thread or task alone.
 
     >>> with use_engine("scipy"):
     ...     get_engine()
     'scipy'
     """
-    global current
-    before, current = current, _found(engine)
+    token = _BLOCK.set(_found(engine))
     try:
         yield
     finally:
-        current = before
+        _BLOCK.reset(token)
 
 
 def described() -> str:
     """The engine with the module that its functions come from."""
-    return get_engine() if current is not None else f"scipy ({native().name})"
+    name = get_engine()
+    return name if name != "scipy" else f"scipy ({native().name})"
 
 
-def call(name: str, x: Any, keywords: dict[str, Any]) -> Any:
-    """`scipy.fft.name(x, **keywords)` by the engine that is set, then by SciPy itself, never by us."""
+def call(backend: Any, name: str, x: Any, keywords: dict[str, Any]) -> Any:
+    """`scipy.fft.name(x, **keywords)` by the backend, then by SciPy itself, never by us."""
     import scipy.fft
 
     given = {key: value for key, value in keywords.items() if value is not None}
-    with scipy.fft.set_backend("scipy"), scipy.fft.set_backend(current):
+    with scipy.fft.set_backend("scipy"), scipy.fft.set_backend(backend):
         return getattr(scipy.fft, name)(x, **given)
 
 

@@ -13,7 +13,7 @@ from .._base.options import num_threads
 from ..backend.cpu.fft import Step, Transform, planned, transform
 from ..backend.spec import ArraySpec, Axes, Shape
 from . import engine
-from .arguments import checked_out, norm_code, positions, threads_of
+from .arguments import checked_out, integers, length, norm_code, positions, threads_of
 
 KINDS: dict[str, tuple[str, bool]] = {
     "fft": ("c2c", True), "ifft": ("c2c", False),
@@ -70,9 +70,9 @@ class FFTPlan:
             )
         if out is not None:
             out = checked_out(out, self.result.shape, self.result.dtype, x, "FFTPlan")
-        if engine.current is not None:
+        if (backend := engine.current()) is not None:
             raise Unsupported(
-                f"FFTPlan: plans are for SciPy's transforms, the engine is {engine.get_engine()}; "
+                f"FFTPlan: plans are for SciPy's transforms, the engine is {engine.name_of(backend)}; "
                 f'set_engine("scipy")'
             )
         x = x if x.flags.aligned else x.copy()
@@ -135,21 +135,21 @@ def plan(
       axes (0, 1): one call of the library, too small for threads
     """
     call = f"plan(kind={kind!r})"
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise OptionError(f"{call}: the kinds are {', '.join(KINDS)}")
     word, forward = KINDS[kind]
-    given: Shape = tuple(shape) if np.ndim(shape) else (shape,)
+    given: Shape = integers(shape, "shape", call)
     which, lengths = positions(None, axes, given, call)
+    if any(size < 0 for size in given):
+        raise ShapeError(f"{call}: shape {given} has a negative length")
     if not which or any(size < 1 for size in lengths):
         raise ShapeError(f"{call}: invalid number of data points {lengths} along axes {which}")
-    dtype = np.dtype(dtype)
+    dtype = _dtype(dtype, call)
     wanted = {"c2r": "FDG", "r2c": "fdg", "c2c": "fdgFDG"}.get(word, "fdg")
     if dtype.char not in wanted or not dtype.isnative:
         raise DTypeError(f"{call}: takes dtypes {', '.join(wanted)} (NumPy's letters), got {dtype}")
-    last = (2 * (lengths[-1] - 1) if n is None else n) if word == "c2r" else 0
-    if word == "c2r" and (last < 1 or last // 2 + 1 != lengths[-1]):
-        raise ShapeError(f"{call}: n={n} does not belong to {lengths[-1]} bins")
-    if type not in INVERSE:
+    last = _last(word, n, lengths[-1], call)
+    if not isinstance(type, int) or type not in INVERSE:
         raise OptionError(f"{call}(type={type!r}): types are 1, 2, 3 and 4")
     if word in ("dct", "dst") and not forward:
         type = INVERSE[type]
@@ -159,6 +159,25 @@ def plan(
     threads = num_threads() if workers is None else threads_of(workers, call)
     steps = planned(what, x, which, threads)
     return FFTPlan(kind, given, which, dtype, threads, x.strides, what, steps)
+
+
+def _dtype(dtype: Any, call: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        raise DTypeError(f"{call}(dtype={dtype!r:.40}): no dtype of NumPy's") from None
+
+
+def _last(word: str, n: Any, bins: int, call: str) -> int:
+    """The length of the last axis of the result, where that is half a spectrum's."""
+    if word != "c2r":
+        if n is not None:
+            raise CallError(f"{call}(n={n!r:.40}): n is for irfft and hfft; give the shape alone")
+        return 0
+    last = 2 * (bins - 1) if n is None else length(n, call)
+    if last < 1 or last // 2 + 1 != bins:
+        raise ShapeError(f"{call}: n={n} does not belong to {bins} bins")
+    return last
 
 
 def _strides(shape: Shape, dtype: np.dtype[Any], order: str) -> tuple[int, ...]:

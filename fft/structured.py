@@ -97,6 +97,7 @@ def toeplitz_matmul(c: Any, r: Any, x: Any) -> Any:
     m, n = column.shape[-1], row.shape[-1]
     if vector.ndim == 0 or vector.shape[-1] != n:
         raise ShapeError(f"toeplitz_matmul: the matrix has {n} columns, x has shape {vector.shape}")
+    _broadcast("toeplitz_matmul", column, row, vector)
     forward, inverse = _transforms(column, row, vector)
     length = next_fast_len(m + n - 1, real=forward is rfft)
     batch = np.broadcast_shapes(column.shape[:-1], row.shape[:-1])

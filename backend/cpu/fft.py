@@ -135,7 +135,7 @@ def _run(what: Transform, step: Step, x: Any, out: Any, threads: int) -> None:
         what.call(x, step.axes, out, 1 if step.rows == 1 else threads)
         return
     if step.how == "lanes":
-        fft_lanes.run(what.kind, what.forward, what.norm, x, out, step.axes[0], what.n, threads)
+        fft_lanes.run(what.forward, what.norm, x, out, step.axes[0], threads)
         return
     ahead = (slice(None),) * step.along
     n = x.shape[step.along]

@@ -5,8 +5,9 @@ the last, it uses a part of each cache line that it touches. A kernel of ours ta
 cache lines, keeps them in a core's own cache until they are transformed, and needs no transposition: every
 lane of a vector is a line. Contiguous lines are transposed in registers on their way in and out.
 
-It is for lengths whose prime factors are 2, 3, 5 and 7, short enough for that cache; the library does the
-rest.
+It is for complex lines whose lengths have the prime factors 2, 3, 5 and 7 and are short enough for that
+cache; the library does the rest. Real lines are the library's: two of them as one complex line would cost
+less, but a NaN or a large line would spoil the other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..._base.options import get_options
 from ..spec import Shape
 from .buffers import BUFFERS
 from .kernels.butterflies import RADICES
-from .kernels.lines import COMPLEX, FROM_REAL, ROWS, TO_REAL, transform_lines
+from .kernels.lines import ALONG, ROWS, transform_lines
 from .threads import parallel_for
 
 LINE = 64  # bytes of a vector
@@ -32,8 +33,7 @@ MOST = 2 << 20  # bytes of a tile of one vector
 WIDTH = 8  # most vectors of a tile
 SHORTEST = 8  # points
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-REALS: dict[str, np.dtype[Any]] = {"f": SINGLE, "F": SINGLE, "d": DOUBLE, "D": DOUBLE}
-KINDS = {"c2c": COMPLEX, "r2c": FROM_REAL, "c2r": TO_REAL}
+REALS: dict[str, np.dtype[Any]] = {"F": SINGLE, "D": DOUBLE}
 
 
 def is_allowed(x: Any) -> bool:
@@ -48,15 +48,13 @@ def fastest_axis(x: Any) -> int:
 
 def takes(kind: str, shape: Shape, dtype: Any, axis: int, fastest: int, n: int) -> bool:
     """Whether lines along `axis` of an array of this shape are for the kernel."""
-    if kind not in KINDS or dtype.char not in REALS or fastest < 0:
-        return False
-    if (kind == "c2c" or axis == fastest) and (kind != "c2c" or dtype.kind != "c"):
+    if kind != "c2c" or dtype.char not in "FD" or fastest < 0:
         return False
     lanes = LINE // REALS[dtype.char].itemsize
     if axis == fastest:
         beside, fits = math.prod(shape[:-1]), 2 * n % lanes == 0
     else:
-        beside, fits = shape[fastest] // (1 if kind == "c2c" else 2), True
+        beside, fits = shape[fastest], True
     enough = n >= SHORTEST and beside >= lanes and 4 * LINE * n <= MOST
     return enough and fits and radices(n) is not None
 
@@ -78,24 +76,21 @@ def radices(n: int) -> tuple[int, ...] | None:
     return tuple(found) if n == 1 else None
 
 
-def run(
-    kind: str, forward: bool, norm: int, x: Any, out: Any, axis: int, n: int, threads: int
-) -> None:
-    """Transform x along `axis` into `out`, which may be x; n is the length of the result of c2r."""
+def run(forward: bool, norm: int, x: Any, out: Any, axis: int, threads: int) -> None:
+    """Transform x along `axis` into `out`, which may be x."""
     if out.strides[-1] != out.itemsize:
         beside = BUFFERS.array(out.shape, out.dtype)
-        run(kind, forward, norm, x, beside, axis, n, threads)
+        run(forward, norm, x, beside, axis, threads)
         np.copyto(out, beside)
         return
     if x.strides[-1] != x.itemsize:  # `out` of an earlier step, say
         x = np.ascontiguousarray(x)
     dtype = REALS[out.dtype.char]
-    n = n if kind == "c2r" else x.shape[axis]
+    n = x.shape[axis]
     is_row = axis == x.ndim - 1
     others = [k for k in range(x.ndim - (not is_row)) if k != axis and x.shape[k] != 1]
     batch = math.prod(x.shape[k] for k in others)
-    reals = batch if is_row else x.shape[-1]
-    lines, complete = (reals, reals) if kind == "c2c" else (-(-reals // 2), reals // 2)
+    lines = batch if is_row else x.shape[-1]
     size, lanes = dtype.itemsize, LINE // dtype.itemsize
     width = max(1, min(WIDTH, CACHE // (4 * LINE * n), -(-lines // lanes)))
     blocks = -(-lines // (lanes * width))
@@ -109,8 +104,8 @@ def run(
     ).reshape(3, len(others))
     half = n * width * 2 * lanes
     steps = (x.strides[axis] // size, out.strides[axis] // size)
-    code = ROWS if is_row else KINDS[kind]
-    found = (n, *steps, lines, lanes, width, blocks, not forward, half, code, complete)
+    code = ROWS if is_row else ALONG
+    found = (n, *steps, lines, lanes, width, blocks, not forward, half, code)
     sizes = np.array(found, np.int64)
     places = np.array([y.__array_interface__["data"][0] for y in (x, out)], np.int64)
     passes, twiddles = _tables(n, dtype)

@@ -3,11 +3,13 @@
 A transform is linear: c fft(x) = fft(c x) = fft(x; scale=c), for real c, where nothing else reads what is
 between. irfft takes back rfft where it makes as many numbers as there were. A scale that two transforms
 and N leave at 1, but for rounding, is 1. Numbers are constants, sizes, which become constants here, and
-what arithmetic makes of them.
+what arithmetic makes of them. A scale is always a normal number of the transform's precision, and a factor of
+the operand is folded only if it is about as large as the transform may make its numbers, or 1 over that:
+larger and smaller ones may be there to keep the transform from overflow.
 
 Precondition: a verified program. Postcondition: no transform reads its inverse along the same axes, nor a
-product with a real number that nothing else reads; nor is a transform that only a product with a real
-number reads.
+product with such a real number that nothing else reads; nor is a transform that only a product with a real
+number reads, unless the scale would not be normal.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ INVERSE = {"fft": "ifft", "ifft": "fft", "irfft": "rfft"}
 """Of each op, the one that it takes back."""
 FFTS = frozenset(("fft", "ifft", "rfft", "irfft"))
 ONE = 8 * 2.0**-53  # how far a product of scales may be from 1 by rounding
+ROOM = 64  # times the number of points: the largest factor of an operand that is folded
 
 
 def fft_folding(program: Program) -> Program:
@@ -42,11 +45,13 @@ def _folded(program: Program) -> Program:
             return _with(program, instruction("constant", (), ins.outputs, size), set())
         if ins.op in FFTS and (scaled := found.scaled(ins.inputs[0])) is not None:
             x, number = scaled
-            return _with(program, _times(ins, number, ins.outputs, (x,)), {ins.inputs[0]})
+            if found.is_moderate(ins, number) and found.is_scale(ins, _scale(ins) * number):
+                return _with(program, _times(ins, number, ins.outputs, (x,)), {ins.inputs[0]})
         scaled = found.scaled_by(ins)
         if scaled is not None and found.is_transform(scaled[0]):
             x, number = scaled
-            return _with(program, _times(found.made[x], number, ins.outputs), {x})
+            if found.is_scale(ins, _scale(found.made[x]) * number):
+                return _with(program, _times(found.made[x], number, ins.outputs), {x})
     for ins in program.instructions:  # when no scale is left between them
         if ins.op in INVERSE and (inner := found.inverse_of(ins)) is not None:
             return _cancelled(program, ins, inner)
@@ -110,9 +115,20 @@ class _Facts:
                 continue
             if ins.op == "multiply":
                 return x, number.real
-            if number.real:
+            if number.real and math.isfinite(1 / number.real):
                 return x, 1 / number.real
         return None
+
+    def is_scale(self, ins: Instruction, scale: float) -> bool:
+        """Whether the number is normal in the precision of the instruction's result."""
+        limits: Any = np.finfo(self.program.slots[ins.outputs[0]].dtype)
+        return bool(math.isfinite(scale) and limits.tiny <= abs(scale) <= limits.max)
+
+    def is_moderate(self, ins: Instruction, number: float) -> bool:
+        """Whether an operand's factor may as well be one of the result."""
+        specs = self.program.specs((ins.inputs[0], ins.outputs[0]))
+        most = ROOM * max(math.prod(x.shape[k] for k in ins.attrs["axes"]) for x in specs)
+        return abs(number) * most >= 1 and abs(number) <= most
 
     def inverse_of(self, ins: Instruction) -> Instruction | None:
         """The transform whose result this one takes back."""
@@ -125,6 +141,8 @@ class _Facts:
         x, y = self.program.specs((inner.inputs[0], ins.outputs[0]))
         if ins.op == "irfft" and (axes[-1] != others[-1] or x.shape != y.shape):
             return None
+        if not self.is_scale(ins, _scale_of_both(self.program, ins, inner)):
+            return None
         precise = np.result_type(x.dtype, np.complex64) if ins.op != "irfft" else x.dtype
         return inner if precise == y.dtype else None
 
@@ -133,8 +151,18 @@ def _times(
     ins: Instruction, number: float, outputs: tuple[int, ...], inputs: tuple[int, ...] | None = None
 ) -> Instruction:
     attrs = ins.attrs
-    scale = _rounded(attrs.get("scale", 1.0) * number)
+    scale = _rounded(_scale(ins) * number)
     return instruction(ins.op, inputs or ins.inputs, outputs, attrs | {"scale": scale})
+
+
+def _scale(ins: Instruction) -> float:
+    return float(ins.attrs.get("scale", 1.0))
+
+
+def _scale_of_both(program: Program, outer: Instruction, inner: Instruction) -> float:
+    """What is left of a transform and its inverse: their scales and the number of points."""
+    (spec,) = program.specs(inner.inputs)
+    return _scale(inner) * _scale(outer) * math.prod(spec.shape[k] for k in inner.attrs["axes"])
 
 
 def _rounded(scale: float) -> float:
@@ -151,8 +179,7 @@ def _cancelled(program: Program, outer: Instruction, inner: Instruction) -> Prog
     """The operand of `inner` times what both scales and the lengths make, in place of `outer`."""
     (x,), (y,) = inner.inputs, outer.outputs
     spec, result = program.specs((x, y))
-    total = math.prod(spec.shape[axis] for axis in inner.attrs["axes"])
-    scale = _rounded(inner.attrs.get("scale", 1.0) * outer.attrs.get("scale", 1.0) * total)
+    scale = _rounded(_scale_of_both(program, outer, inner))
     names: Names = {}
     body = Body(program)
     for ins in program.instructions:

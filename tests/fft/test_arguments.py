@@ -254,3 +254,42 @@ def test_array_api_keywords() -> None:
     assert fft.rfftfreq(5, d=0.5, device="cpu").dtype == np.float64
     assert np.array_equal(fft.fftshift(z, axes=1), np.fft.fftshift(z, axes=1))
     assert np.array_equal(fft.ifftshift(z, axes=(0, 1)), np.fft.ifftshift(z))
+
+
+# ---- previously failed --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_no_points_of_none(name: str) -> None:
+    """Zero points are refused where the axis has none either."""
+    with pytest.raises(ShapeError, match="invalid number of data points"):
+        getattr(fft, name)(np.zeros((6, 0)), n=0)
+
+
+BAD_PLANS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
+    (64.0, {}, OptionError, "integers"),
+    ("ab", {}, OptionError, "integers"),
+    (((1, 2), (3,)), {}, OptionError, "integers"),
+    ((-3, 4), {"axes": 1}, ShapeError, "negative"),
+    (8, {"n": 8}, CallError, "n is for irfft"),
+    (8, {"kind": "dct", "dtype": float, "n": 8}, CallError, "n is for irfft"),
+    (5, {"kind": "irfft", "n": 8.0}, CallError, "give an integer"),
+    (8, {"kind": []}, OptionError, "the kinds are"),
+    (8, {"type": []}, OptionError, "types are"),
+    (8, {"dtype": "number"}, DTypeError, "no dtype"),
+]
+
+
+@pytest.mark.parametrize("k", range(len(BAD_PLANS)))
+def test_bad_plans(k: int) -> None:
+    shape, keywords, error, match = BAD_PLANS[k]
+    with pytest.raises(error, match=match):
+        fft.plan(shape, **keywords)
+
+
+@pytest.mark.parametrize("name", ["toeplitz_matmul", "toeplitz_solve"])
+def test_batches_of_matrices_that_do_not_broadcast(name: str) -> None:
+    two, three = np.ones((2, 4)), np.ones((3, 4))
+    for c, r, x in ((two, three, two), (two, two, three), (two, None, three)):
+        with pytest.raises(ShapeError, match=f"{name}: batch axes"):
+            getattr(fft, name)(c, r, x)

@@ -240,3 +240,49 @@ def test_several_threads_at_once() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+# ---- previously failed --------------------------------------------------------------------------
+
+
+def test_engine_of_a_block_is_of_one_thread() -> None:
+    one = Library()
+    seen: list[str] = []
+
+    def work() -> None:
+        seen.append(fft.get_engine())
+        fft.fft(X)
+
+    with fft.use_engine(one):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert fft.get_engine() == "Library"
+        with fft.use_engine("scipy"):
+            fft.fft(X)
+    assert seen == ["scipy"]
+    assert not one.asked
+
+
+def test_blocks_that_overlap_leave_nothing_behind() -> None:
+    inside, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with fft.use_engine(Library()):
+            inside.set()
+            done.wait(10)
+
+    thread = threading.Thread(target=work)
+    with fft.use_engine("scipy"):
+        thread.start()
+        inside.wait(10)
+    done.set()
+    thread.join()
+    assert fft.get_engine() == "scipy"
+
+
+def test_process_engine_reaches_threads(library: Library) -> None:
+    thread = threading.Thread(target=fft.fft, args=(X,))
+    thread.start()
+    thread.join()
+    assert library.asked == ["fft"]

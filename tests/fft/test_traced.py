@@ -117,3 +117,28 @@ def test_families_are_declared_once() -> None:
     family.register()
     template = einloom.trace(fft.dct, "float64[n]")
     assert "extension:fft.dct.v1" in str(template)
+
+
+# ---- previously failed --------------------------------------------------------------------------
+
+EXTREME: dict[str, tuple[Callable[[Any], Any], str, float]] = {
+    "small before": (lambda v: fft.fft(v * np.float32(1e-10)), "complex64", 3e38),
+    "large before": (lambda v: fft.rfft(v * 1e200), "float64", 1e-300),
+    "large before and behind": (lambda v: fft.fft(v * 1e200) * 1e200, "complex128", 1e-250),
+    "large behind": (lambda v: fft.fft(v) * 1e200 * 1e200, "complex128", 1e-250),
+    "subnormal divisor": (lambda v: fft.rfft(v / 1e-310), "float64", 1e-310),
+    "below single": (lambda v: fft.ifft(fft.fft(v) * 1e-30) * 1e-30, "complex64", 1e30),
+    "both ways": (lambda v: fft.ifft(fft.fft(v) * 1e200) * 1e200, "complex128", 1e-250),
+}
+
+
+@pytest.mark.parametrize("name", EXTREME)
+def test_factors_out_of_range(name: str) -> None:
+    """A product stays before the transform where it keeps it from overflow, or is no scale."""
+    function, dtype, size = EXTREME[name]
+    x = np.full((2, 8), size, dtype)
+    program = einloom.trace(function, f"{dtype}[m,n]").bind([x.shape])
+    with np.errstate(all="ignore"):
+        got, want = run(program, x), function(x)
+    assert np.isfinite(want).all()
+    assert np.allclose(got, want, rtol=1e-5, atol=1e-6 * abs(want).max())

@@ -25,17 +25,14 @@ final4: Any = None
 final5: Any = None
 final7: Any = None
 final8: Any = None
-gather_ends: Any = None
-gather_halves: Any = None
 gather_pairs: Any = None
 gather_square: Any = None
 peek: Any = None
 poke: Any = None
-scatter_halves: Any = None
 scatter_pairs: Any = None
 scatter_square: Any = None
 
-COMPLEX, FROM_REAL, TO_REAL, ROWS = 0, 1, 2, 3  # what is transformed into what; ROWS: see below
+ALONG, ROWS = 0, 1  # how lines lie: side by side, or each contiguous by itself
 
 
 @kernel
@@ -44,7 +41,7 @@ def transform_lines(
     stop: int,
     places: Any,  # [2]: addresses of operand and result
     outer: Any,  # [3, axes]: sizes of the other axes, their strides in both
-    sizes: Any,  # [11]: see below
+    sizes: Any,  # [10]: see below
     radices: Any,  # of the passes
     twiddles: Any,  # for every pass but the last, and every turn p below n / (radix so far): see below
     scale: Any,  # what the result is multiplied by
@@ -54,9 +51,7 @@ def transform_lines(
 
     Sizes: the length n, strides of the axis in operand and result, lines side by side, lanes of a vector,
     vectors of a tile, tiles of the lines side by side, 1 for the inverse transform, elements of a half of
-    scratch, the kind, and lines that are whole. Strides and offsets count real numbers.
-
-    Two real lines are one complex line, as halves.py says; of an odd number the last is a half.
+    scratch, and how lines lie. Strides and offsets count real numbers.
 
     Of ROWS every line is contiguous by itself, and lines are numbered by all other axes: a square of as many
     lines as there are lanes, and as many numbers of each, is transposed in registers. Twice n must be a
@@ -71,30 +66,27 @@ def transform_lines(
     """
     n, of_row, to_row, lines, lanes = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
     width, blocks, is_inverse, half = sizes[5], sizes[6], sizes[7], sizes[8]
-    kind, complete = sizes[9], sizes[10]
-    by_half = scratch.dtype.type(0.5)
+    is_rows = sizes[9] == ROWS
     offsets = np.empty((2, width * lanes), np.int64)
     inside = np.empty(2 * n, np.int64)  # where the numbers of a row lie in scratch
     unit = 2 * lanes
     real = lanes if is_inverse else 0
     imag = 0 if is_inverse else lanes
-    of_line = 4 if kind == TO_REAL else 2
-    to_line = 4 if kind == FROM_REAL else 2
     axes = outer.shape[1]
     for tile in range(start, stop):
         block, rest = tile % blocks, tile // blocks
         first = block * width * lanes
-        of, to = of_line * first, to_line * first
+        of, to = 2 * first, 2 * first
         for axis in range(axes - 1, -1, -1):
-            if kind == ROWS:
+            if is_rows:
                 break
             k = rest % outer[0, axis]
             rest //= outer[0, axis]
             of += k * outer[1, axis]
             to += k * outer[2, axis]
         count = min(width * lanes, lines - first)
-        whole = min(count, complete - first) // lanes
-        if kind == ROWS:  # lanes beyond the last line are the last line once more
+        whole = count // lanes
+        if is_rows:  # lanes beyond the last line are the last line once more
             whole = (count + lanes - 1) // lanes
             count = whole * lanes
             for lane in range(count):
@@ -109,8 +101,7 @@ def transform_lines(
         tail = count - whole * lanes
         vectors = whole + (1 if tail else 0)
         row = vectors * unit
-        pairs = complete - first - whole * lanes  # of the tail that are no halves
-        if kind == ROWS:
+        if is_rows:
             for e in range(n):
                 inside[2 * e], inside[2 * e + 1] = e * row + real, e * row + imag
             for v in range(whole):
@@ -118,37 +109,6 @@ def transform_lines(
                 while e + lanes <= 2 * n:
                     gather_square(scratch, inside, e, v * unit, places[0], e, offsets[0], v * lanes)
                     e += lanes
-        elif kind == TO_REAL:
-            for i in range(n // 2 + 1):
-                base, a, b = of + i * of_row, i * row, (n - i) * row
-                is_end = i == 0 or 2 * i == n
-                for _ in range(whole):
-                    if is_end:
-                        gather_ends(
-                            scratch, a + real, a + imag, a + real, a + imag, places[0], base
-                        )
-                    else:
-                        gather_halves(
-                            scratch, a + real, a + imag, b + real, b + imag, places[0], base
-                        )
-                    a, b, base = a + unit, b + unit, base + 2 * unit
-                if tail:
-                    for k in range(unit):
-                        scratch[a + k] = 0
-                        if not is_end:
-                            scratch[b + k] = 0
-                    for k in range(tail):
-                        xr = peek(places[0], base + 4 * k, scratch)
-                        xi = peek(places[0], base + 4 * k + 1, scratch)
-                        yr, yi = scale - scale, scale - scale
-                        if k < pairs:
-                            yr = peek(places[0], base + 4 * k + 2, scratch)
-                            yi = peek(places[0], base + 4 * k + 3, scratch)
-                        if is_end:
-                            scratch[a + real + k], scratch[a + imag + k] = xr, yr
-                        else:
-                            scratch[a + real + k], scratch[a + imag + k] = xr - yi, xi + yr
-                            scratch[b + real + k], scratch[b + imag + k] = xr + yi, yr - xi
         else:
             at = 0
             for i in range(n):
@@ -162,8 +122,7 @@ def transform_lines(
                         scratch[at + k] = 0
                     for k in range(tail):
                         scratch[at + real + k] = peek(places[0], base + 2 * k, scratch)
-                        if k < pairs:
-                            scratch[at + imag + k] = peek(places[0], base + 2 * k + 1, scratch)
+                        scratch[at + imag + k] = peek(places[0], base + 2 * k + 1, scratch)
                     at += unit
         x, y = 0, half
         s, w = vectors * unit, 0
@@ -213,7 +172,7 @@ def transform_lines(
         if scale != 1:
             for k in range(x, x + n * vectors * unit):
                 scratch[k] *= scale
-        if kind == ROWS:
+        if is_rows:
             for e in range(2 * n):
                 inside[e] += x
             for v in range(whole):
@@ -223,21 +182,6 @@ def transform_lines(
                         scratch, inside, e, v * unit, places[1], e, offsets[1], v * lanes
                     )
                     e += lanes
-            continue
-        if kind == FROM_REAL:
-            for i in range(n // 2 + 1):
-                base, a, b = to + i * to_row, x + i * row, x + (n - i) % n * row
-                for _ in range(whole):
-                    scatter_halves(scratch, a + real, a + imag, b + real, b + imag, places[1], base)
-                    a, b, base = a + unit, b + unit, base + 2 * unit
-                for k in range(tail):
-                    ar, ai = scratch[a + real + k], scratch[a + imag + k]
-                    br, bi = scratch[b + real + k], scratch[b + imag + k]
-                    poke(places[1], base + 4 * k, (ar + br) * by_half)
-                    poke(places[1], base + 4 * k + 1, (ai - bi) * by_half)
-                    if k < pairs:
-                        poke(places[1], base + 4 * k + 2, (ai + bi) * by_half)
-                        poke(places[1], base + 4 * k + 3, (br - ar) * by_half)
             continue
         at = x
         for i in range(n):
@@ -249,6 +193,5 @@ def transform_lines(
             if tail:
                 for k in range(tail):
                     poke(places[1], base + 2 * k, scratch[at + real + k])
-                    if k < pairs:
-                        poke(places[1], base + 2 * k + 1, scratch[at + imag + k])
+                    poke(places[1], base + 2 * k + 1, scratch[at + imag + k])
                 at += unit
