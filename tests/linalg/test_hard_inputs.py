@@ -68,6 +68,28 @@ def test_full_piv_lu_solve_of_failed_factors(rng: np.random.Generator) -> None:
     assert info.tolist() == [0, -1, 0]
 
 
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+@pytest.mark.parametrize("small", WAYS)
+def test_singular_values_of_infinities(
+    rng: np.random.Generator, small: float, value: float
+) -> None:
+    for shape in ((2, 4, 4), (2, 70, 66)):
+        a = rng.standard_normal(shape)
+        a[0, 0, 0] = value
+        with einloom.options(small=small):
+            for run in (linalg.svd, linalg.svdvals, linalg.pinv, _least_squares):
+                found, info = run(a, on_error="info")
+                assert info.tolist() == [1, 0]
+                for x in found if isinstance(found, tuple) else (found,):
+                    if x.dtype.kind == "f":
+                        assert np.isnan(x[0]).all()
+                        assert np.isfinite(x[1]).all()
+
+
+def _least_squares(a: Any, **options: Any) -> Any:
+    return linalg.lstsq(a, np.ones((a.shape[-2], 1)), **options)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_overwriting_what_the_other_operand_holds(rng: np.random.Generator, order: Any) -> None:
     for n in (5, 80):

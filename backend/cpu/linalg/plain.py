@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .finite import cleared, spoil
 from .scaling import in_range
 
 Array = np.ndarray[Any, Any]
@@ -180,7 +181,9 @@ def svd(
             return tuple(np.linalg.svd(a, full_matrices=full))
         return (np.linalg.svd(a, compute_uv=False),)
 
+    a, infinite = cleared(a)
     found, info = _by_members(run, a)
+    spoil(infinite, info, *found)
     if not vectors:
         return None, found[0], None, info
     u, s, vh = found
@@ -207,6 +210,7 @@ def lstsq(
     a: Array, b: Array, rcond: float, *, overwrite: bool = False
 ) -> tuple[Array, Array, Array, Array, Array]:
     """x of least norm with |a @ x - b| least; `residuals` [..., k] are the sums of |a @ x - b|²."""
+    a, infinite = cleared(a)
     (m, n), k = a.shape[-2:], b.shape[-1]
     batch, real = a.shape[:-2], np.finfo(a.dtype).dtype
     x, info = np.empty((*batch, n, k), a.dtype), _good(a)
@@ -221,6 +225,7 @@ def lstsq(
         with np.errstate(all="ignore"):
             off = None if sums.size else abs(a[i] @ x[i] - b[i])
             residuals[i] = sums if off is None else (off * off).sum(axis=0)
+    spoil(infinite, info, x, residuals, s)
     return x, residuals, rank, s, info
 
 
