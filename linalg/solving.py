@@ -412,6 +412,8 @@ def lstsq(
     x, y, is_vector = columns("lstsq", x, y, y)
     if rcond is None:
         rcond = _default_rcond("lstsq", x)
+    elif rcond < 0:  # what that means differs from one routine to another
+        rcond = float(np.finfo(x.dtype).eps)
     attrs: dict[str, Any] = {"rcond": float(rcond)}
     if overwrite_a:
         attrs["overwrite"] = True

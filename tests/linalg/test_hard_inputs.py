@@ -100,6 +100,23 @@ def test_overwriting_what_the_other_operand_holds(rng: np.random.Generator, orde
         np.testing.assert_allclose(x, np.eye(n), atol=1e-9)
 
 
+@pytest.mark.parametrize("small", WAYS)
+def test_lstsq_with_the_least_rcond(small: float) -> None:
+    a = np.diag([1.0, 3e-16, 1e-16])
+    with einloom.options(small=small):
+        for x in (a, np.stack([a] * 40)):
+            assert np.all(linalg.lstsq(x, np.ones((3, 1)), rcond=-1).rank == 2)
+
+
+@pytest.mark.parametrize("small", WAYS)
+def test_lstsq_of_one_matrix_that_fails(small: float) -> None:
+    with einloom.options(small=small):
+        found, info = linalg.lstsq(np.full((3, 2), np.nan), np.ones(3), on_error="info")
+    assert info == 1
+    assert found.rank == -1
+    assert np.isnan(found.x).all()
+
+
 @pytest.mark.parametrize("value", [0, np.nan, np.inf])
 @pytest.mark.parametrize("small", WAYS)
 def test_factors_with_a_bad_diagonal(small: float, value: float) -> None:
