@@ -135,3 +135,23 @@ def test_factors_with_a_bad_diagonal(small: float, value: float) -> None:
             assert np.isfinite(x[[0, 2]]).all()
             with pytest.raises(einloom.LinAlgError, match="1 of 3"):
                 run()
+
+
+def test_a_singular_member_leaves_the_bits_of_others(rng: np.random.Generator) -> None:
+    a = rng.standard_normal((6, 9, 9))
+    h = a @ a.swapaxes(-1, -2)
+    b = rng.standard_normal((6, 9, 2))
+    runs: list[Callable[..., Any]] = [
+        lambda at, **o: linalg.solve(a[at], b[at], **o),
+        lambda at, **o: linalg.inv(a[at], **o),
+        lambda at, **o: linalg.cholesky(h[at], **o),
+        lambda at, **o: linalg.cholesky(h[at], upper=True, **o),
+    ]
+    with einloom.options(small=np.inf):
+        good = [run(slice(5)) for run in runs]
+        a[5, :, 3] = a[5, 3] = 0
+        h[5, 3, 3] = -1
+        for run, want in zip(runs, good, strict=True):
+            found, info = run(slice(6), on_error="info")
+            assert info.tolist() == [0] * 5 + [4]
+            np.testing.assert_array_equal(found[:5], want)
