@@ -155,3 +155,18 @@ def test_a_singular_member_leaves_the_bits_of_others(rng: np.random.Generator) -
             found, info = run(slice(6), on_error="info")
             assert info.tolist() == [0] * 5 + [4]
             np.testing.assert_array_equal(found[:5], want)
+
+
+def test_pinv_checks_on_error() -> None:
+    with pytest.raises(einloom.OptionError, match="bogus"):
+        linalg.pinv(np.eye(2), on_error="bogus")  # type: ignore[arg-type]
+
+
+def test_gauges_of_lists() -> None:
+    minus: list[list[float]] = [[-1, 0], [0, -1]]
+    u, s, vh = linalg.canonical_svd(minus, [2, 1], [[1, 0], [0, 1]])
+    assert u.tolist() == [[1, 0], [0, 1]]
+    assert s.tolist() == [2, 1]
+    assert vh.tolist() == minus
+    assert linalg.canonical_vectors(minus).tolist() == [[1, 0], [0, 1]]
+    assert linalg.positive_qr(minus, minus).R.tolist() == [[1, 0], [0, 1]]
