@@ -22,11 +22,15 @@ def check_on_error(call: str, on_error: object) -> None:
         raise OptionError(f'{call}(on_error={on_error!r}): give "raise", "nan" or "info"')
 
 
+def any_failed(info: Array) -> bool:
+    return bool(info.any() if info.ndim else info.item())
+
+
 def settle(
     call: str, failure: str, outputs: tuple[Any, ...], info: Array, on_error: OnError
 ) -> None:
     """Raise, or fill what is of failed members: NaN in floating results, -1 in integers."""
-    if not (info.any() if info.ndim else info.item()):
+    if not any_failed(info):
         return
     if on_error == "raise":
         raise failed(call, failure, info)

@@ -11,7 +11,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backend.catalogue import Attrs
+from .beyond import finished
 from .op import Specs, apply, define
+from .operands import common, matrices, matrix, operand, wrap_of
 from .results import QRResult, SVDResult
 
 Array = np.ndarray[Any, Any]
@@ -36,8 +38,11 @@ def canonical_svd(u: Any, s: Any, vh: Any) -> SVDResult:
     >>> u.tolist(), vh.tolist()
     ([[1.0, 0.0], [0.0, 1.0]], [[0.0, -1.0], [1.0, 0.0]])
     """
-    outputs, _ = apply(CANONICAL_SVD, "canonical_svd", (u, s, vh), {}, "raise")
-    return SVDResult(*outputs)
+    call = "canonical_svd"
+    left, right = matrices(call, u, vh)
+    (values,) = common(call, operand(call, s, 1))
+    outputs, _ = apply(CANONICAL_SVD, call, (left, values, right), {}, "raise")
+    return finished(SVDResult(*outputs), None, "raise", wrap_of(u))
 
 
 def fix_svd(u: Array, s: Array, vh: Array) -> tuple[Array, Array, Array]:
@@ -52,8 +57,9 @@ def fix_svd(u: Array, s: Array, vh: Array) -> tuple[Array, Array, Array]:
 
 def canonical_vectors(v: Any) -> Any:
     """Eigenvectors [..., n, k] whose pivots are real and positive, see `canonical_svd`."""
-    (found,), _ = apply(CANONICAL_VECTORS, "canonical_vectors", (v,), {}, "raise")
-    return found
+    call = "canonical_vectors"
+    (found,), _ = apply(CANONICAL_VECTORS, call, (matrix(call, v),), {}, "raise")
+    return finished(found, None, "raise", wrap_of(v))
 
 
 def _fix_vectors(v: Array) -> Array:
@@ -71,8 +77,9 @@ def positive_qr(q: Any, r: Any) -> QRResult:
     >>> q.tolist(), r.tolist()
     ([[-1.0, 0.0], [0.0, -1.0]], [[2.0, -1.0], [0.0, 1.0]])
     """
-    outputs, _ = apply(POSITIVE_QR, "positive_qr", (q, r), {}, "raise")
-    return QRResult(*outputs)
+    call = "positive_qr"
+    outputs, _ = apply(POSITIVE_QR, call, matrices(call, q, r), {}, "raise")
+    return finished(QRResult(*outputs), None, "raise", wrap_of(q))
 
 
 def fix_qr(q: Array, r: Array) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from ..backend.dims import maximum
 from ..program.trace import Traced
 from . import ops
 from .factor import svd
-from .failures import OnError
+from .failures import OnError, check_on_error
 from .op import apply
 from .operands import matrix, operand, wrap_of
 from .solving import inv, number
@@ -222,6 +222,7 @@ def pinv(
     array([[0.5, 0. ],
            [0. , 0. ]])
     """
+    check_on_error("pinv", on_error)
     x, wrap = matrix("pinv", a), wrap_of(a)
     cutoff = _cutoff(x, rcond, rtol)
     if type(x) is Traced:

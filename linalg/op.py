@@ -12,7 +12,7 @@ from ..backend.catalogue import Attrs
 from ..backend.spec import ArraySpec
 from ..program.extension import register_family, register_runtime
 from ..program.trace import Traced, traced_extension
-from .failures import NOT_FINITE, OnError, check_on_error, settle
+from .failures import NOT_FINITE, OnError, any_failed, check_on_error, settle
 
 Array = np.ndarray[Any, Any]
 Specs = tuple[ArraySpec, ...]
@@ -105,6 +105,8 @@ def execute(
         if on_error != "info":
             return outputs, NOTHING
         info = np.zeros(arrays[0].shape[:-2], np.int32)
+    if any_failed(info):
+        outputs = tuple(np.asarray(x) for x in outputs)  # numbers cannot be filled
     settle(call, op.failure, outputs, info, on_error)
     if on_error == "info" and not info.flags.writeable:
         info = info.copy()  # a kernel may return one constant for every good matrix

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .._base.errors import CallError
 from ..backend.catalogue import Attrs
 from ..backend.cpu import linalg as cpu
 from ..backend.cpu.linalg import full_pivot
 from . import rules
+from .failures import NOT_FINITE
 from .op import Array, define
 from .operands import adjoint
 
@@ -28,7 +30,7 @@ def _cholesky(attrs: Attrs, a: Array) -> Outputs:
 
 
 def _solve(attrs: Attrs, a: Array, b: Array) -> Outputs:
-    x, info = cpu.solve(a, b, overwrite=_free(attrs, a))
+    x, info = cpu.solve(a, b, overwrite=_free(attrs, a, b))
     return (x,), info
 
 
@@ -51,17 +53,44 @@ def _lu_factor(attrs: Attrs, a: Array) -> Outputs:
 
 
 def _lu_solve(attrs: Attrs, lu: Array, pivots: Array, b: Array) -> Outputs:
-    """A zero on the diagonal of U is found here: the factors themselves are good."""
-    diagonal = np.diagonal(lu, axis1=-2, axis2=-1)
-    zero = diagonal == 0
-    info = np.where(zero.any(axis=-1), zero.argmax(axis=-1) + 1, 0) if zero.any() else None
+    """Zeros on the diagonal of U, and members that failed before, are found here."""
+    pivots, failed = _usable(pivots, "lu_solve: piv")
+    info = _bad_diagonal(lu)
+    if failed is not None:
+        info = np.where(failed, np.int32(NOT_FINITE), 0 if info is None else info)
     with np.errstate(all="ignore"):
         x = cpu.lu_solve(lu, pivots, b, attrs.get("trans", "N"))
-    return (x,), None if info is None else info.astype(np.int32)
+    return (x,), info
+
+
+def _usable(index: Array, what: str) -> tuple[Array, Array | None]:
+    """Indices [..., n] of rows, and which members failed before: -1 stands there, and LAPACK checks none."""
+    n = index.shape[-1]
+    outside = (index < 0) | (index >= n)
+    if not outside.any():
+        return index, None
+    if (outside & (index != -1)).any():
+        raise CallError(
+            f"{what} names rows beyond the {n} there are; give what the factorisation gave"
+        )
+    failed = np.asarray(outside.any(axis=-1))
+    return np.where(failed[..., None], np.arange(n, dtype=index.dtype), index), failed
+
+
+def _bad_diagonal(factor: Array) -> Array | None:
+    """The codes of triangular factors with zero, NaN or infinity on the diagonal; None if all are good."""
+    diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
+    zero, finite = diagonal == 0, np.isfinite(diagonal)
+    if finite.all() and not zero.any():
+        return None
+    info = np.where(zero.any(axis=-1), zero.argmax(axis=-1) + 1, 0)
+    return np.where(finite.all(axis=-1), info, NOT_FINITE).astype(np.int32)
 
 
 def _cho_solve(attrs: Attrs, c: Array, b: Array) -> Outputs:
-    return (cpu.cho_solve(c, b, not attrs.get("upper", False)),), None
+    info = _bad_diagonal(c)
+    with np.errstate(all="ignore"):
+        return (cpu.cho_solve(c, b, not attrs.get("upper", False)),), info
 
 
 def _triangular_solve(attrs: Attrs, a: Array, b: Array) -> Outputs:
@@ -72,7 +101,7 @@ def _triangular_solve(attrs: Attrs, a: Array, b: Array) -> Outputs:
         attrs.get("trans", "N"),
         attrs.get("unit_diagonal", False),
         attrs.get("side", "left") == "left",
-        overwrite=_free(attrs, b),
+        overwrite=_free(attrs, b, a),
     )
     return (x,), info
 
@@ -92,9 +121,12 @@ def _full_piv_lu(attrs: Attrs, a: Array) -> Outputs:
 def _full_piv_lu_solve(attrs: Attrs, *operands: Array) -> Outputs:
     p, lower, upper, q, b = operands
     index = np.arange(p.shape[-1], dtype=p.dtype)
-    rows, cols = ((x @ index).astype(np.intp) for x in (p, q))
+    with np.errstate(all="ignore"):
+        order = np.stack([x @ index for x in (p, q)])
+    order = np.where(np.isfinite(order), order, -1).astype(np.intp)
+    (rows, cols), failed = _usable(order, "full_piv_lu_solve: a permutation")
     x, info = full_pivot.full_piv_lu_solve(lower, upper, rows, cols, b, attrs.get("trans", "N"))
-    return (x,), info
+    return (x,), info if failed is None else np.where(failed.any(axis=0), NOT_FINITE, info)
 
 
 def _sign(order: Array) -> Array:
@@ -179,13 +211,15 @@ def pseudoinverse(u: Any, s: Array, vh: Any, rcond: Any) -> Array:
 
 
 def _lstsq(attrs: Attrs, a: Array, b: Array) -> Outputs:
-    *found, info = cpu.lstsq(a, b, attrs["rcond"], overwrite=_free(attrs, a))
+    *found, info = cpu.lstsq(a, b, attrs["rcond"], overwrite=_free(attrs, a, b))
     return tuple(found), info
 
 
-def _free(attrs: Attrs, x: Array) -> bool:
-    """Whether an operand may be overwritten: asked for, and no element stands for several."""
-    return bool(attrs.get("overwrite")) and x.flags.writeable and 0 not in x.strides
+def _free(attrs: Attrs, x: Array, other: Array | None = None) -> bool:
+    """Whether an operand may be overwritten: asked for, no element stands for several or is the other's."""
+    if not attrs.get("overwrite") or not x.flags.writeable or 0 in x.strides:
+        return False
+    return other is None or not np.may_share_memory(x, other)
 
 
 CHOLESKY = define("cholesky", rules.like_matrix, _cholesky, NOT_DEFINITE)
@@ -198,7 +232,7 @@ LU = define("lu", rules.unpacked_lu, _lu)
 FULL_PIV_LU = define("full_piv_lu", rules.fully_pivoted_lu, _full_piv_lu)
 FULL_PIV_LU_SOLVE = define("full_piv_lu_solve", rules.solution, _full_piv_lu_solve, SINGULAR)
 LU_SOLVE = define("lu_solve", rules.solution, _lu_solve, SINGULAR)
-CHO_SOLVE = define("cho_solve", rules.solution, _cho_solve)
+CHO_SOLVE = define("cho_solve", rules.solution, _cho_solve, SINGULAR)
 TRIANGULAR_SOLVE = define("triangular_solve", rules.solution, _triangular_solve, SINGULAR)
 QR = define("qr", rules.orthogonal, _qr)
 EIGH = define("eigh", rules.hermitian_spectrum, _eigh, NO_EIGENVALUES)

@@ -209,7 +209,8 @@ def lu_solve(
         x, of the shape of b with broadcast batch axes. With on_error="info" (x, info).
 
     Raises:
-        LinAlgError: U has an exact zero on its diagonal; the code is one plus its position.
+        LinAlgError: U has an exact zero on its diagonal: the code is one plus its position. Or NaN or
+            infinity.
 
     Time n² k multiplications. As `scipy.linalg.lu_solve`; LAPACK getrs.
 
@@ -238,9 +239,11 @@ def lu_solve(
 
 
 def common_integers(call: str, pivots: Any) -> Any:
-    """Pivots as int32; LAPACK would read whatever lies behind others."""
+    """Pivots as int32, checked before the cast may wrap them; which rows they name, `ops` checks."""
     if type(pivots) is Traced or pivots.dtype.kind not in "iu":
         raise CallError(f"{call}: piv has the dtype {pivots.dtype}; give what lu_factor returned")
+    if (pivots.astype(np.int32) != pivots).any():
+        raise CallError(f"{call}: piv names rows that are not there; give what lu_factor returned")
     return pivots.astype(np.int32)
 
 
@@ -268,6 +271,9 @@ def cho_solve(
 
     Returns:
         x, of the shape of b with broadcast batch axes. With on_error="info" (x, info).
+
+    Raises:
+        LinAlgError: the factor's diagonal has a zero, NaN or infinity.
 
     Time n² k multiplications. As `scipy.linalg.cho_solve`; LAPACK potrs.
 
@@ -406,6 +412,8 @@ def lstsq(
     x, y, is_vector = columns("lstsq", x, y, y)
     if rcond is None:
         rcond = _default_rcond("lstsq", x)
+    elif rcond < 0:  # what that means differs from one routine to another
+        rcond = float(np.finfo(x.dtype).eps)
     attrs: dict[str, Any] = {"rcond": float(rcond)}
     if overwrite_a:
         attrs["overwrite"] = True

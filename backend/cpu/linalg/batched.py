@@ -13,6 +13,7 @@ import numpy as np
 
 from ...dtypes import real_of
 from ..kernels.linalg.steps import LOWER, UPPER
+from .finite import cleared, spoil
 from .panels import made
 from .plain import Array, QRMode, Trans
 from .routines import Steps
@@ -256,6 +257,13 @@ def _call_with(steps: Steps, name: str, first: list[int], works: dict[int, Any],
 def svd(
     a: Array, full: bool = False, vectors: bool = True, *, overwrite: bool = False
 ) -> tuple[Array | None, Array, Array | None, Array]:
+    a, infinite = cleared(a)
+    u, s, vh, info = _svd(a, full, vectors)
+    spoil(infinite, info, u, s, vh)
+    return u, s, vh, info
+
+
+def _svd(a: Array, full: bool, vectors: bool) -> tuple[Array | None, Array, Array | None, Array]:
     (m, n), info, real = a.shape[-2:], _info(a), real_of(a.dtype)
     k = min(m, n)
     s = _new(a, k, dtype=real)
@@ -293,7 +301,6 @@ def svd(
         rest.append(steps.scratch(k * max(5 * k + 7, 2 * most + 2 * k + 1), real))
     steps.call("gesdd", *first, *rest, steps.scratch(8 * k, np.int32), code)
     steps.run(info.size)
-    np.abs(info, out=info)  # an element that is not finite is told as a bad argument
     return u, s, vh, info
 
 
@@ -375,6 +382,13 @@ def _paired(v: Array, w: Array, dtype: Any) -> Array:
 def lstsq(
     a: Array, b: Array, rcond: float, *, overwrite: bool = False
 ) -> tuple[Array, Array, Array, Array, Array]:
+    a, infinite = cleared(a)
+    x, residuals, rank, s, info = _lstsq(a, b, rcond)
+    spoil(infinite, info, x, residuals, s)
+    return x, residuals, rank, s, info
+
+
+def _lstsq(a: Array, b: Array, rcond: float) -> tuple[Array, Array, Array, Array, Array]:
     (m, n), k = a.shape[-2:], b.shape[-1]
     info, real, rows = _info(a), real_of(a.dtype), max(m, n)
     s, rank = _new(a, min(m, n), dtype=real), np.zeros(a.shape[:-2], np.int32)

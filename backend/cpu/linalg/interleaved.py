@@ -217,7 +217,8 @@ def lstsq(
         x = adjoint(vh) @ (inverse * (adjoint(u) @ b))
         off = np.abs(b - a @ x)
         residuals = (off * off).sum(axis=-2)
-    return x, residuals, is_kept.sum(axis=-1, dtype=np.int32), s, info
+    rank = np.asarray(is_kept.sum(axis=-1, dtype=np.int32))
+    return np.asarray(x), np.asarray(residuals), rank, s, info
 
 
 def adjoint(x: Array) -> Array:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .finite import cleared, spoil
 from .scaling import in_range
 
 Array = np.ndarray[Any, Any]
@@ -22,16 +23,14 @@ _TRANS = {"N": 0, "T": 1, "C": 2}
 
 def cholesky(a: Array, lower: bool = True, *, overwrite: bool = False) -> tuple[Array, Array]:
     """a = l @ lᴴ, or uᴴ @ u; `info` is the order of the first leading minor that is not positive."""
-    info = _good(a)
-    try:
-        factor = np.linalg.cholesky(a if lower else _adjoint(a))
-        return factor if lower else _adjoint(factor).copy(), info
-    except np.linalg.LinAlgError:
-        (potrf,) = _lapack("potrf", a)
-        factor = np.empty(a.shape, a.dtype)
-        for k in np.ndindex(info.shape):
-            factor[k], info[k] = potrf(a[k], lower=lower, clean=True)
-        return factor, info
+
+    def run(a: Array) -> Array:
+        return np.linalg.cholesky(a) if lower else _adjoint(np.linalg.cholesky(_adjoint(a))).copy()
+
+    def code(a: Array) -> int:
+        return int(_lapack("potrf", a)[0](a, lower=lower)[1])
+
+    return _one_by_one(run, code, a)
 
 
 def lu(a: Array, *, overwrite: bool = False) -> tuple[Array, Array, Array]:
@@ -57,18 +56,9 @@ def lu_solve(lu: Array, pivots: Array, b: Array, trans: Trans = "N") -> Array:
 
 def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     """x of a @ x = b; with `overwrite` one contiguous matrix is factored in its own memory."""
-    info = _good(a)
     if overwrite and a.ndim == 2 and b.size and (a.flags.f_contiguous or a.flags.c_contiguous):
         return _solve_in_place(a, b)
-    with np.errstate(all="ignore"):
-        try:
-            return np.linalg.solve(a, b), info
-        except np.linalg.LinAlgError:
-            x = np.empty(b.shape, b.dtype)
-            (gesv,) = _lapack("gesv", a)
-            for k in np.ndindex(info.shape):
-                _, _, x[k], info[k] = gesv(a[k], b[k])
-            return x, info
+    return _one_by_one(np.linalg.solve, _zero_pivot, a, b)
 
 
 def _solve_in_place(a: Array, b: Array) -> tuple[Array, Array]:
@@ -84,13 +74,7 @@ def _solve_in_place(a: Array, b: Array) -> tuple[Array, Array]:
 
 def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     """x of a @ x = 1."""
-    info = _good(a)
-    with np.errstate(all="ignore"):
-        try:
-            return np.linalg.inv(a), info
-        except np.linalg.LinAlgError:
-            one = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
-            return solve(a, one)
+    return _one_by_one(np.linalg.inv, _zero_pivot, a)
 
 
 def det(a: Array, *, overwrite: bool = False) -> Array:
@@ -180,7 +164,9 @@ def svd(
             return tuple(np.linalg.svd(a, full_matrices=full))
         return (np.linalg.svd(a, compute_uv=False),)
 
+    a, infinite = cleared(a)
     found, info = _by_members(run, a)
+    spoil(infinite, info, *found)
     if not vectors:
         return None, found[0], None, info
     u, s, vh = found
@@ -207,6 +193,7 @@ def lstsq(
     a: Array, b: Array, rcond: float, *, overwrite: bool = False
 ) -> tuple[Array, Array, Array, Array, Array]:
     """x of least norm with |a @ x - b| least; `residuals` [..., k] are the sums of |a @ x - b|²."""
+    a, infinite = cleared(a)
     (m, n), k = a.shape[-2:], b.shape[-1]
     batch, real = a.shape[:-2], np.finfo(a.dtype).dtype
     x, info = np.empty((*batch, n, k), a.dtype), _good(a)
@@ -221,6 +208,7 @@ def lstsq(
         with np.errstate(all="ignore"):
             off = None if sums.size else abs(a[i] @ x[i] - b[i])
             residuals[i] = sums if off is None else (off * off).sum(axis=0)
+    spoil(infinite, info, x, residuals, s)
     return x, residuals, rank, s, info
 
 
@@ -239,6 +227,32 @@ def _lapack(name: str, a: Array) -> Any:
     from scipy.linalg import get_lapack_funcs
 
     return get_lapack_funcs((name,), (a,))
+
+
+def _one_by_one(
+    run: Callable[..., Array], code: Callable[..., int], *arrays: Array
+) -> tuple[Array, Array]:
+    """`run` on the batch; if it raises, on each member, and `code` tells of one that raises again.
+
+    The good members come from one routine whether or not others fail: their bits stay the same.
+    """
+    info = _good(arrays[0])
+    with np.errstate(all="ignore"):
+        try:
+            return run(*arrays), info
+        except np.linalg.LinAlgError:
+            pass
+        found = np.zeros(arrays[-1].shape, arrays[-1].dtype)
+        for k in np.ndindex(info.shape):
+            try:
+                found[k] = run(*(x[k] for x in arrays))
+            except np.linalg.LinAlgError:
+                info[k] = code(*(x[k] for x in arrays)) or 1  # another LAPACK may not fail
+        return found, info
+
+
+def _zero_pivot(a: Array, *others: Array) -> int:
+    return int(_lapack("getrf", a)[0](a)[2])
 
 
 def _by_members(
