@@ -413,7 +413,7 @@ def lstsq(
     if rcond is None:
         rcond = _default_rcond("lstsq", x)
     elif rcond < 0:  # what that means differs from one routine to another
-        rcond = float(np.finfo(x.dtype).eps)
+        rcond = float(np.finfo(x.dtype).eps) / 2  # as gelsd has it
     attrs: dict[str, Any] = {"rcond": float(rcond)}
     if overwrite_a:
         attrs["overwrite"] = True

@@ -227,6 +227,8 @@ def _private_folder(name: str) -> None:
 @cache
 def _disk_cache() -> type[Any]:
     """numba's own disk cache, but in our folder and stamped by all that a kernel depends on."""
+    import uuid
+
     from numba.core import caching
 
     class Locator(caching._CacheLocator):  # type: ignore[misc]
@@ -259,8 +261,25 @@ def _disk_cache() -> type[Any]:
     class Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
         _locator_classes = (Locator,)
 
+    class Files(caching.IndexDataCacheFile):  # type: ignore[misc]
+        """Code of each signature in a file of its own name, which stands before the index names it.
+
+        numba numbers these files: two processes that compile other signatures of a kernel at the same time
+        would write one file, and the index of one of them name the code of the other.
+        """
+
+        def save(self, key: Any, data: Any) -> None:
+            name = self._data_name_pattern.replace("{number:d}", uuid.uuid4().hex)
+            self._save_data(name, data)
+            self._save_index({**self._load_index(), key: name})
+
     class DiskCache(caching.FunctionCache):  # type: ignore[misc]
         _impl_class = Impl
+
+        def __init__(self, function: Callable[..., None]) -> None:
+            super().__init__(function)
+            stamp = self._impl.locator.get_source_stamp()
+            self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
 
     return DiskCache
 
