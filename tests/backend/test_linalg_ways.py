@@ -19,6 +19,7 @@ import einloom
 from einloom._base.options import options
 from einloom.backend.cpu import linalg
 from einloom.backend.cpu.linalg import batched, interleaved, plain, single
+from einloom.backend.cpu.linalg.panels import run_panels
 from einloom.backend.cpu.linalg.ways import way
 
 Array = np.ndarray[Any, Any]
@@ -450,3 +451,46 @@ def test_results_do_not_depend_on_threads(rng: np.random.Generator) -> None:
             found.append(linalg.solve(a, a[..., :1])[0])
     assert (found[0] == found[1]).all()
     assert (found[0] == found[2]).all()
+
+
+CALLS: dict[str, Callable[[Array], Any]] = {
+    "cholesky": interleaved.cholesky,
+    "lu": interleaved.lu,
+    "solve": lambda a: interleaved.solve(a, a[..., :2]),
+    "inv": interleaved.inv,
+    "slogdet": interleaved.slogdet,
+    "triangular_solve": lambda a: interleaved.triangular_solve(a, a[..., :2], True, "N", False),
+    "cho_solve": lambda a: interleaved.cho_solve(a, a[..., :2]),
+    "qr": lambda a: interleaved.qr(a, "reduced"),
+    "eigh": interleaved.eigh,
+    "eigvalsh": lambda a: interleaved.eigh(a, vectors=False),
+    "svd": interleaved.svd,
+    "svdvals": lambda a: interleaved.svd(a, vectors=False),
+}
+
+
+# previously failed: what is no element of the eigenvalues was read far behind their scratch
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("op", CALLS)
+def test_kernels_are_told_of_their_own_scratch_alone(
+    op: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = []
+
+    def run(kernel: Any, ports: Any, *arguments: Any) -> None:
+        def look(_start: int, _stop: int, table: Array, _outer: Array, places: Array, numbers: Array,
+                 _limits: Array, _x: Array, flat: Array, reals: Array, *_: Array) -> None:  # fmt: skip
+            width = int(numbers[0])
+            for k, (_, at, count) in enumerate(table):
+                is_real = kernel.__name__ in ("eigh_panels", "svd_panels") and k == 1
+                squares = places[at : at + count * (2 + width)].reshape(count, 2 + width)
+                assert squares[:, 2:].min() >= 0
+                assert squares[:, 2:].max() + width <= (reals if is_real else flat).size
+                moved.append(count)
+
+        run_panels(look, ports, *arguments)
+
+    monkeypatch.setattr(interleaved, "run_panels", run)
+    for n in (1, 3, 5, 20):
+        CALLS[op](np.ones((9, n, n), dtype))
+    assert moved

@@ -172,7 +172,7 @@ def eigh(
     n, row, (info, codes) = a.shape[-1], odd(a.shape[-1]), _info(a)
     w = _new(a, n, dtype=real_of(a.dtype))
     v = _new(a, n, n) if vectors else None
-    ports = [Port(a, (row, 1) if lower else (1, row)), Port(w, (1,))]
+    ports = [Port(a, (row, 1) if lower else (1, row)), Port(w, (1,), in_reals=True)]
     if v is not None:
         ports.append(Port(v, (1, row), n * row + 2 * n))
     sizes = (row, n, int(vectors), int(not lower))
@@ -192,7 +192,7 @@ def svd(
     row, row_v = odd(m), odd(n)
     s = _new(a, k, dtype=real_of(a.dtype))
     u = vh = None
-    ports = [Port(a, (row, 1) if is_wide else (1, row)), Port(s, (1,))]
+    ports = [Port(a, (row, 1) if is_wide else (1, row)), Port(s, (1,), in_reals=True)]
     if vectors:
         u, vh = _new(a, a.shape[-2], k), _new(a, k, a.shape[-1])
         tall, square = (vh, u) if is_wide else (u, vh)

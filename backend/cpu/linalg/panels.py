@@ -27,11 +27,13 @@ LEAST = 4  # panels that one call of a kernel takes, where there are more
 
 class Port(NamedTuple):
     """An array and the vectors of scratch where its elements are: `origin` + index @ `steps`, the index
-    being that of its last axes, as many as there are steps."""
+    being that of its last axes, as many as there are steps. There are a scratch of matrices and one of
+    real numbers."""
 
     array: Array
     steps: tuple[int, ...]
     origin: int = 0
+    in_reals: bool = False
 
 
 def run_panels(
@@ -60,11 +62,14 @@ def run_panels(
     count = int(np.prod(batch, dtype=np.int64))
     if count == 0:
         return
-    key = tuple((x.shape, x.strides, x.dtype.char, steps, origin) for x, steps, origin in ports)
+    key = tuple(
+        (port.array.shape, port.array.strides, port.array.dtype.char, *port[1:]) for port in ports
+    )
     parts = dtype.itemsize // real.itemsize
     width = LINE // real.itemsize
     outer, places, table = _TABLES.get_or(
-        (key, vectors), lambda: _tables(ports, batch, width, vectors * parts * width, real.itemsize)
+        (key, vectors, reals),
+        lambda: _tables(ports, batch, width, (vectors * parts, reals), real.itemsize),
     )
     table = table.copy()
     table[:, 0] = [x.__array_interface__["data"][0] for x, *_ in ports]
@@ -87,8 +92,9 @@ _TABLES: Cache[tuple[Array, Array, Array]] = Cache("panels of matrices", 256)
 
 
 def _tables(
-    ports: Sequence[Port], batch: tuple[int, ...], width: int, spare: int, size: int
+    ports: Sequence[Port], batch: tuple[int, ...], width: int, spare: tuple[int, int], size: int
 ) -> tuple[Array, Array, Array]:
+    """`spare`: the vectors of real numbers that nobody asked for, of either scratch."""
     strides = [tuple(stride // size for stride in port.array.strides) for port in ports]
     axes = merge_axes([(n, *(of[axis] for of in strides)) for axis, n in enumerate(batch)]) or [
         (1, *(0 for _ in ports))
@@ -102,7 +108,8 @@ def _tables(
         offsets = offset_table(list(zip(shape, inner, strict=True)))[:, None] + within
         rows = port.origin + offset_table(list(zip(shape, port.steps, strict=True)))
         rows = (rows[:, None] * parts + within) * width
-        squares = squares_of(offsets.ravel(), rows.ravel(), width, spare) if rows.size else ()
+        nowhere = spare[port.in_reals] * width
+        squares = squares_of(offsets.ravel(), rows.ravel(), width, nowhere) if rows.size else ()
         table.append((0, at, len(squares)))
         places.append(np.ravel(squares).astype(np.int64))
         at += len(squares) * (2 + width)
