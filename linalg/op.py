@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..backend.catalogue import Attrs
+from ..backend.cpu.linalg.plain import GOOD
 from ..backend.spec import ArraySpec
 from ..program.extension import register_family, register_runtime
 from ..program.trace import Traced, traced_extension
-from .failures import NOT_FINITE, OnError, any_failed, check_on_error, settle
+from .failures import NOT_FINITE, OnError, any_failed, check_on_error, failed, settle
 
 Array = np.ndarray[Any, Any]
 Specs = tuple[ArraySpec, ...]
@@ -80,7 +81,12 @@ def apply(
     for x in arrays:
         if type(x) is Traced:
             return _recorded(op, call, arrays, attrs, on_error, check_finite)
-    return execute(op, call, attrs, arrays, on_error, check_finite)
+    if on_error != "raise" or check_finite:
+        return execute(op, call, attrs, arrays, on_error, check_finite)
+    outputs, info = op.run(attrs, *arrays)  # of one small matrix this is as fast as what it runs
+    if info is not None and info is not GOOD and any_failed(info):
+        raise failed(call, op.failure, info)
+    return outputs, info
 
 
 def execute(
@@ -102,8 +108,6 @@ def execute(
         outputs = tuple(np.asarray(x) for x in outputs)
         info = np.where(infinite, NOT_FINITE, 0 if info is None else info).astype(np.int32)
     elif info is None:
-        if on_error != "info":
-            return outputs, NOTHING
         info = np.zeros(arrays[0].shape[:-2], np.int32)
     if any_failed(info):
         outputs = tuple(np.asarray(x) for x in outputs)  # numbers cannot be filled
@@ -111,9 +115,6 @@ def execute(
     if on_error == "info" and not info.flags.writeable:
         info = info.copy()  # a kernel may return one constant for every good matrix
     return outputs, info
-
-
-NOTHING = np.zeros((), np.int32)
 
 
 def not_finite(arrays: tuple[Array, ...]) -> Array | None:

@@ -390,7 +390,37 @@ def test_one_small_matrix(dtype: str, rng: np.random.Generator) -> None:
         close(w, plain.eigh(half, lower)[0])
         close(h @ v, v * w)
         close(np.asarray(single.eigh(half, lower, False)[0]), w)
-    for x in (single.solve(a, b)[0], single.cholesky(h)[0], single.eigh(h)[1]):
+    for x in (a, a[:, :3], a[:3], np.asfortranarray(a), a[::-1, ::-1]):
+        close(single.lu(x)[0], plain.lu(x)[0])
+        assert (single.lu(x)[1] == plain.lu(x)[1]).all()
+        q, r = single.qr(x, "reduced")
+        close(q @ r, x)
+        close(adjoint(q) @ q, np.eye(q.shape[1], dtype=dtype))
+        close(r, np.triu(r))
+        close(single.qr(x, "r"), r)
+        s = plain.svd(x, vectors=False)[1]
+        close(single.svd(x, vectors=False)[1], s)
+        for full in (False, True):
+            u, found, vh, info = single.svd(x, full)
+            wanted_u, _, wanted_vh, _ = plain.svd(x, full)
+            assert info == 0
+            assert u is not None
+            assert vh is not None
+            assert wanted_u is not None
+            assert wanted_vh is not None
+            assert (u.shape, vh.shape) == (wanted_u.shape, wanted_vh.shape)
+            close(found, s)
+            close(u[:, : len(s)] * s @ vh[: len(s)], x)
+    for x in (
+        a,
+        a[::-1],
+        np.zeros_like(a),
+        np.full_like(a, 1e200 if dtype in "float64 complex128" else 1),
+    ):
+        with np.errstate(all="ignore"):
+            close(np.asarray(single.det(x)), plain.det(x))
+    results = *single.qr(a, "reduced"), single.lu(a)[0], single.svd(a)[0], single.svd(a)[2]
+    for x in (single.solve(a, b)[0], single.cholesky(h)[0], single.eigh(h)[1], *results):
         assert x is not None
         assert x.flags.c_contiguous
         assert x.flags.writeable

@@ -18,6 +18,10 @@ Array = np.ndarray[Any, Any]
 Trans = Literal["N", "T", "C"]
 QRMode = Literal["reduced", "complete", "r", "raw"]
 
+GOOD = np.zeros((), np.int32)
+"""The code of one matrix that did not fail; where it is this very array nobody need look inside."""
+GOOD.flags.writeable = False
+
 _TRANS = {"N": 0, "T": 1, "C": 2}
 
 

@@ -5,15 +5,14 @@ A few microseconds each; the routines are looked up once for each dtype.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from .plain import Array
-
-_GOOD = np.zeros((), np.int32)
-_GOOD.flags.writeable = False
+from . import plain
+from .plain import GOOD, Array, QRMode
 
 
 @cache
@@ -30,8 +29,15 @@ def _one(n: int, char: str) -> Array:
     return one
 
 
+@cache
+def _upper(m: int, n: int) -> Array:
+    upper = np.tri(n, m, dtype=bool).T
+    upper.flags.writeable = False
+    return upper
+
+
 def _told(info: int) -> Array:
-    return np.array(info, np.int32) if info else _GOOD
+    return np.array(info, np.int32) if info else GOOD
 
 
 def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
@@ -45,10 +51,47 @@ def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     return solve(a, _one(a.shape[0], a.dtype.char))
 
 
+def det(a: Array, *, overwrite: bool = False) -> Any:
+    """The product of the pivots, as numbers of Python: they overflow without a warning."""
+    char = a.dtype.char
+    if char in "fF":
+        return plain.det(a)
+    packed, pivots, _ = _routine("getrf", char)(a)
+    found = 1.0
+    for pivot, row, other in zip(
+        packed.diagonal().tolist(), range(len(pivots)), pivots.tolist(), strict=True
+    ):
+        found *= pivot if row == other else -pivot
+    return _TYPES[char](found)
+
+
 def cholesky(a: Array, lower: bool = True, *, overwrite: bool = False) -> tuple[Array, Array]:
-    """a = l lᴴ, or uᴴ u."""
-    factor, info = _routine("potrf", a.dtype.char)(a, lower)
-    return np.ascontiguousarray(factor), _told(info)
+    """a = l lᴴ, or uᴴ u: of the transpose, which lies by columns, the transposed factors."""
+    factor, info = _routine("potrf", a.dtype.char)(a.T, not lower)
+    return factor.T, _told(info)
+
+
+def lu(a: Array, *, overwrite: bool = False) -> tuple[Array, Array, Array]:
+    """p l u = a, packed."""
+    packed, pivots, info = _routine("getrf", a.dtype.char)(a)
+    return np.ascontiguousarray(packed), pivots, _told(info)
+
+
+def qr(a: Array, mode: QRMode, *, overwrite: bool = False) -> Any:
+    """q r = a."""
+    m, n = a.shape
+    char = a.dtype.char
+    if mode not in ("reduced", "r"):
+        return plain.qr(a, mode)
+    packed, tau, _, _ = _routine("geqrf", char)(a)
+    k = min(m, n)
+    r = np.zeros((k, n), char)
+    np.copyto(r, packed[:k], where=_upper(k, n))
+    if mode == "r":
+        return r
+    name = "ungqr" if char in "FD" else "orgqr"
+    q, _, _ = _routine(name, char)(packed[:, :k] if n > k else packed, tau)
+    return np.ascontiguousarray(q), r
 
 
 def eigh(
@@ -59,3 +102,22 @@ def eigh(
     name = "heevd" if char in "FD" else "syevd"
     w, v, info = _routine(name, char)(a, compute_v=vectors, lower=lower)
     return w, np.ascontiguousarray(v) if vectors else None, _told(info)
+
+
+def svd(
+    a: Array, full: bool = False, vectors: bool = True, *, overwrite: bool = False
+) -> tuple[Array | None, Array, Array | None, Array]:
+    """u * s @ vh = a, s descending.
+
+    gesdd may never return from infinity; the sum of squares says sooner than a look at each element
+    whether there is one.
+    """
+    if not math.isfinite(np.vdot(a, a).real):
+        return plain.svd(a, full, vectors)
+    u, s, vh, info = _routine("gesdd", a.dtype.char)(a, vectors, full)
+    if not vectors:
+        return None, s, None, _told(info)
+    return np.ascontiguousarray(u), s, np.ascontiguousarray(vh), _told(info)
+
+
+_TYPES = {"d": np.float64, "D": np.complex128}

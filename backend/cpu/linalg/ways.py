@@ -16,7 +16,8 @@ from . import plain
 Array = np.ndarray[Any, Any]
 Way = Literal["plain", "single", "interleaved", "batched"]
 
-SINGLE = frozenset(("solve", "inv", "cholesky", "eigh"))  # what `single` has
+# what `single` has
+SINGLE = frozenset(("solve", "inv", "det", "cholesky", "lu", "qr", "eigh", "svd"))
 LANES = frozenset(
     (
         "cholesky", "lu", "solve", "inv", "det", "slogdet", "triangular_solve", "cho_solve", "qr",
