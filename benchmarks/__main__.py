@@ -1,6 +1,8 @@
 """`python -m benchmarks [NAME ...] [--quick] [--full]`: run suites, print ratios, keep JSON in
 benchmarks/results.
 
+A suite that comes in parts (linalg) may be run part by part, as NAME.PART: the figures of that part replace
+those that were kept on the same machine.
 --quick takes small sizes, times everything once and keeps nothing: it shows that the suites run.
 --full takes published sizes where a suite has scaled ones (tccg), and keeps them under NAME-full.
 """
@@ -16,15 +18,16 @@ from threadpoolctl import threadpool_limits
 
 from einloom._base.options import num_threads
 
+from .harness import CaseResult
 from .machine import machine
-from .report import report
-from .suites import FULL, SUITES
+from .report import kept, report
+from .suites import FULL, PARTS, SUITES
 
 
 def main(arguments: list[str]) -> int:
     quick, full = "--quick" in arguments, "--full" in arguments
     names = [argument for argument in arguments if argument not in ("--quick", "--full")]
-    unknown = [name for name in names if name not in SUITES]
+    unknown = [name for name in names if name not in SUITES and not _is_part(name)]
     if unknown:
         print(f"no suite {unknown[0]!r}; there are {', '.join(SUITES)}", file=sys.stderr)
         return 2
@@ -34,7 +37,13 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _is_part(name: str) -> bool:
+    suite, _, part = name.partition(".")
+    return part in PARTS.get(suite, {})
+
+
 def run(name: str, quick: bool, full: bool) -> None:
+    name, _, part = name.partition(".")
     suite = FULL[name] if full else SUITES[name]
     print(f"== {name}: {suite.__doc__}")
     facts = machine(quick)
@@ -43,10 +52,18 @@ def run(name: str, quick: bool, full: bool) -> None:
         f"{facts['threaded_copy_gbytes']:.1f} GB/s ({facts['copy_gbytes']:.1f} on one thread)"
     )
     results = []
-    for result in suite(quick):
+    for result in PARTS[name][part](quick) if part else suite(quick):
         print(f"  {result.name}", flush=True)
         results.append(result)
+    if part and not quick:
+        results = merged(kept(name, facts), results)
     report(f"{name}-full" if full else name, results, facts, keep=not quick)
+
+
+def merged(before: list[CaseResult], found: list[CaseResult]) -> list[CaseResult]:
+    """Results with those of the same names replaced."""
+    results = {result.name: result for result in before}
+    return list((results | {result.name: result for result in found}).values())
 
 
 if __name__ == "__main__":

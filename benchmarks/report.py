@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,19 @@ def report(suite: str, results: list[CaseResult], facts: dict[str, Any], keep: b
     file = RESULTS / f"{suite}.json"
     file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(f"kept in {file.relative_to(RESULTS.parent.parent)}")
+
+
+def kept(suite: str, facts: dict[str, Any]) -> list[CaseResult]:
+    """The results in benchmarks/results/SUITE.json; none if another machine or other versions gave them."""
+    file = RESULTS / f"{suite}.json"
+    if not file.exists():
+        return []
+    document = json.loads(file.read_text(encoding="utf-8"))
+    same = ("processor", "threads", "versions")
+    if any(document["machine"].get(fact) != facts.get(fact) for fact in same):
+        return []
+    names = [field.name for field in fields(CaseResult)]
+    return [CaseResult(**{name: x[name] for name in names}) for x in document["results"]]
 
 
 def summary(results: list[CaseResult]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from ..harness import CaseResult
 from .einsum import einsum
@@ -13,6 +13,7 @@ from .first_calls import cold
 from .gemm_batch import gemm_batch
 from .imports import imports
 from .layouts import layouts
+from .linalg import PARTS as LINALG
 from .linalg import linalg
 from .overhead import overhead
 from .permutations import permutations
@@ -43,3 +44,6 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
 
 FULL: dict[str, Callable[[bool], Iterator[CaseResult]]] = {"tccg": tccg_full}
 """What --full runs in place of the suite of that name: published sizes, which take long."""
+
+PARTS: dict[str, Mapping[str, Callable[[bool], Iterator[CaseResult]]]] = {"linalg": LINALG}
+"""Parts of suites that take long, by name."""

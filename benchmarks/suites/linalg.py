@@ -102,9 +102,9 @@ OURS = {"lu": "lu_factor"}
 
 
 def linalg(quick: bool) -> Iterator[CaseResult]:
-    """Batches of matrices, and few small ones: 14 orders in double precision, seven in the other dtypes."""
-    for op in OPS:
-        yield from cases(op, quick)
+    """Batches of matrices, few, and single ones: 14 orders in double precision, seven in the other dtypes."""
+    for part in PARTS.values():
+        yield from part(quick)
 
 
 def cases(op: str, quick: bool = False, dtypes: tuple[str, ...] = DTYPES) -> Iterator[CaseResult]:
@@ -180,6 +180,77 @@ def _compiled(jax: Any, name: str, inputs: tuple[Array, ...]) -> Callable[[], An
     return lambda: jax.block_until_ready(run(*arrays))
 
 
+# ---- single small matrices ----------------------------------------------------------------------
+
+CALLS = 1000
+CALL_ORDERS = (4, 16)
+
+
+SINGLE = ("solve", "inv", "det", "cholesky", "lu", "qr", "eigh", "svd", "eig")
+
+
+def calls(quick: bool) -> Iterator[CaseResult]:
+    """What a call of one small matrix costs beyond LAPACK's routine, as SciPy wraps it."""
+    for op in SINGLE:
+        for n in CALL_ORDERS[:1] if quick else CALL_ORDERS:
+            yield _called(op, n, quick)
+
+
+def _called(op: str, n: int, quick: bool) -> CaseResult:
+    a = np.random.default_rng(n).standard_normal((1, n, n))
+    inputs = tuple(x[0] for x in OPS[op].inputs(a))
+    times = range(2 if quick else CALLS)
+    everybody = {
+        "einloom": partial(getattr(einloom.linalg, OURS.get(op, op)), *inputs, **_options(op)),
+    }
+    if OPS[op].numpy:
+        everybody["numpy"] = partial(getattr(np.linalg, OPS[op].numpy), *inputs, **_options(op))
+
+    def often(call: Callable[[], Any]) -> Any:
+        for _ in times:
+            result = call()
+        return result
+
+    compared = OPS[op].compared
+    bare = partial(often, partial(routine(op), *inputs))
+    result = measure(
+        f"{op} {CALLS} calls of {n}",
+        {
+            **{
+                who: partial(_Sample, partial(often, call), compared)
+                for who, call in everybody.items()
+            },
+            "lapack": lambda: (bare(), 0)[1],  # what it returns differs from routine to routine
+        },
+        rounds=7,
+        baselines=("lapack",),
+        unchecked=("lapack",),
+        facts={"set": "single calls", "order": n, "batch": 1, "dtype": "float64"},
+        quick=quick,
+    )
+    over = (result.seconds["einloom"] - result.seconds["lapack"]) / len(times)
+    result.facts["microseconds_over_lapack"] = over * 1e6
+    return result
+
+
+def routine(op: str) -> Callable[..., Any]:
+    """The wrapper of LAPACK's routine in double precision; of two routines for QR."""
+    from scipy.linalg import lapack
+
+    def qr(a: Array) -> Any:
+        packed, tau, *_ = lapack.dgeqrf(a)
+        return lapack.dorgqr(packed, tau)
+
+    one_by_one = {
+        "inv": lambda a: lapack.dgesv(a, np.eye(len(a))),
+        "qr": qr,
+        "svd": partial(lapack.dgesdd, full_matrices=False),
+    }
+    names = {"solve": "dgesv", "det": "dgetrf", "cholesky": "dpotrf", "lu": "dgetrf"}
+    names |= {"eigh": "dsyevd", "eig": "dgeev"}
+    return one_by_one.get(op) or getattr(lapack, names[op])
+
+
 class _Sample:
     """A result; as an array, what is compared of its first matrices."""
 
@@ -189,4 +260,10 @@ class _Sample:
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         result = self.result
         parts = result if isinstance(result, (tuple, list)) else (result,)
-        return self.compared(*(np.asarray(x)[:SAMPLE] for x in parts))
+        return self.compared(*(np.atleast_1d(x)[:SAMPLE] for x in parts))
+
+
+PARTS: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
+    **{op: partial(cases, op) for op in OPS},
+    "calls": calls,
+}
