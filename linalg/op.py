@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -117,11 +118,19 @@ def execute(
     return outputs, info
 
 
+FEW = (
+    1 << 10
+)  # elements: the sum of squares of so few says sooner than a look at each whether all are finite
+
+
 def not_finite(arrays: tuple[Array, ...]) -> Array | None:
     """Which members have NaN or infinity in an operand; None if no one has."""
     bad: Any = None
     for x in arrays:
-        if x.dtype.kind not in "fc" or (finite := np.isfinite(x)).all():
+        if x.dtype.kind not in "fc" or (x.size < FEW and math.isfinite(np.vdot(x, x).real)):
+            continue
+        finite = np.isfinite(x)
+        if finite.all():
             continue
         found = ~finite.all(axis=(-2, -1))
         bad = found if bad is None else bad | found

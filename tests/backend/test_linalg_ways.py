@@ -419,6 +419,17 @@ def test_one_small_matrix(dtype: str, rng: np.random.Generator) -> None:
     ):
         with np.errstate(all="ignore"):
             close(np.asarray(single.det(x)), plain.det(x))
+    turned = np.array([[0, 1, 2], [-1, 0, 2], [0, 0, 3]], dtype)
+    for x in (a, h, a[::-1], turned, a * np.dtype(dtype).type(1e-30), np.full_like(a, np.nan)):
+        w, _, v, info = single.eig(x)
+        assert (info != 0) == np.isnan(x).any()
+        assert v is not None
+        assert w.dtype == v.dtype == np.result_type(dtype, "F")
+        if not info:
+            scale = size(x).astype(v.real.dtype)
+            close(x / scale @ v, v * (w / scale))
+            close((abs(v) ** 2).sum(axis=0), np.ones(len(w), v.real.dtype))
+            close(single.eig(x, right=False)[0], w)
     results = *single.qr(a, "reduced"), single.lu(a)[0], single.svd(a)[0], single.svd(a)[2]
     for x in (single.solve(a, b)[0], single.cholesky(h)[0], single.eigh(h)[1], *results):
         assert x is not None

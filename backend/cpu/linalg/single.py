@@ -120,4 +120,40 @@ def svd(
     return np.ascontiguousarray(u), s, np.ascontiguousarray(vh), _told(info)
 
 
+def eig(
+    a: Array, left: bool = False, right: bool = True, *, overwrite: bool = False
+) -> tuple[Array, Array | None, Array | None, Array]:
+    """a @ v = v * w; a matrix that scaling.py would scale is left to NumPy."""
+    char = a.dtype.char
+    low, high = _norms(char)
+    if left or not low * len(a) < math.sqrt(np.vdot(a, a).real) < high:
+        return plain.eig(a, left, right)
+    found = _routine("geev", char)(a, False, right)
+    info = _told(found[-1])
+    if char in "FD":
+        w, _, v, _ = found
+        return w, None, np.ascontiguousarray(v) if right else None, info
+    re, im, _, pairs, _ = found
+    w = np.empty(len(a), char.upper())
+    w.real, w.imag = re, im
+    if not right:
+        return w, None, None, info
+    v = pairs.astype(w.dtype, order="C")
+    if (
+        im.any()
+    ):  # the real parts of a pair are in its first column, the imaginary ones in the other
+        first = np.flatnonzero(im > 0)
+        v.imag[:, first] = pairs[:, first + 1]
+        v[:, first + 1] = v[:, first].conj()
+    return w, None, v, info
+
+
+@cache
+def _norms(char: str) -> tuple[float, float]:
+    """Frobenius norms, the lower one for each row, between which geev scales nothing."""
+    limits = np.finfo(char)
+    high = float(limits.eps / np.sqrt(limits.tiny)) / 4
+    return 1 / high, high
+
+
 _TYPES = {"d": np.float64, "D": np.complex128}

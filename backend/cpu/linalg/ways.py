@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 Way = Literal["plain", "single", "interleaved", "batched"]
 
 # what `single` has
-SINGLE = frozenset(("solve", "inv", "det", "cholesky", "lu", "qr", "eigh", "svd"))
+SINGLE = frozenset(("solve", "inv", "det", "cholesky", "lu", "qr", "eigh", "svd", "eig"))
 LANES = frozenset(
     (
         "cholesky", "lu", "solve", "inv", "det", "slogdet", "triangular_solve", "cho_solve", "qr",
