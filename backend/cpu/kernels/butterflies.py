@@ -7,6 +7,7 @@ vector of real parts and, right behind it, the vector of imaginary parts.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 RADICES = (8, 4, 2, 3, 5, 7)
@@ -22,47 +23,18 @@ def butterfly(radix: int, line: int, is_last: bool) -> Any:
     unit y + t hop = w_t sum_j exp(-2 pi i j t / r) unit x + j step, where w_0 is 1 and the others are the
     complex numbers twiddles[at:]; the last butterflies of a transform have none.
     """
-    from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
-    from .vectors import _data
-
-    word = ir.IntType(64)
     i = types.int64
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        bits = signature.args[0].dtype.bitwidth
-        lanes = line * 8 // bits
-        vector = ir.VectorType(ir.FloatType() if bits == 32 else ir.DoubleType(), lanes)
-        data = _data(context, builder, signature.args[0], args[0])
-        table = _data(context, builder, signature.args[5], args[5])
-        x, step, y, hop, at = args[1], args[2], args[3], args[4], args[6]
-
-        def place(start: Any, by: Any, k: int, part: int) -> Any:
-            shift = builder.mul(by, ir.Constant(word, k))
-            index = builder.add(builder.add(start, shift), ir.Constant(word, part * lanes))
-            return builder.bitcast(builder.gep(data, (index,)), vector.as_pointer())
-
-        def spread(k: int) -> Any:
-            one = builder.load(builder.gep(table, (builder.add(at, ir.Constant(word, k)),)))
-            nothing = ir.Constant(vector, ir.Undefined)
-            first = builder.insert_element(nothing, one, ir.Constant(ir.IntType(32), 0))
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-            return builder.shuffle_vector(first, nothing, zeros)
-
-        units = [
-            (
-                builder.load(place(x, step, j, 0), align=bits // 8),
-                builder.load(place(x, step, j, 1), align=bits // 8),
-            )
-            for j in range(radix)
-        ]
-        for t, unit in enumerate(dft(Arithmetic(builder, vector), units)):
-            if t and not is_last:
-                unit = _product(builder, unit, (spread(2 * t - 2), spread(2 * t - 1)))
-            for part in (0, 1):
-                builder.store(unit[part], place(y, hop, t, part), align=bits // 8)
+        scratch = _Units(context, builder, signature, args, line)
+        table = None if is_last else _Table(context, builder, signature.args[5], args[5], args[6])
+        x, step, y, hop = args[1:5]
+        units = [scratch.load(x, step, j) for j in range(radix)]
+        for t, unit in enumerate(_transformed(scratch, units, table)):
+            scratch.store(y, hop, t, unit)
         return context.get_dummy_value()
 
     @intrinsic  # type: ignore[untyped-decorator]
@@ -74,44 +46,224 @@ def butterfly(radix: int, line: int, is_last: bool) -> Any:
     return call
 
 
+def entering(radix: int, line: int) -> Any:
+    """entering(scratch, address, start, step, y, hop, twiddles, at, flipped): as `butterfly`, but what is
+    read are a cache line of complex numbers and the next, from element start + j step on of the array at
+    the address; with real and imaginary parts exchanged if `flipped`."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    i = types.int64
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        scratch = _Units(context, builder, signature, args, line)
+        address, start, step, y, hop, _, at, flipped = args[1:]
+        outside = scratch.at(address)
+        table = _Table(context, builder, signature.args[6], args[6], at)
+        units = [outside.load_pairs(start, step, j, flipped) for j in range(radix)]
+        for t, unit in enumerate(_transformed(scratch, units, table)):
+            scratch.store(y, hop, t, unit)
+        return context.get_dummy_value()
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def call(
+        typing: Any, scratch: Any, address: Any, start: Any, step: Any, y: Any, hop: Any,
+        twiddles: Any, at: Any, flipped: Any,
+    ) -> Any:  # fmt: skip
+        return types.void(scratch, i, i, i, i, i, twiddles, i, i), emit
+
+    return call
+
+
+def leaving(radix: int, line: int) -> Any:
+    """leaving(scratch, x, step, address, start, hop, scale, flipped): the last butterfly, whose results
+    times a number are written as `entering` reads."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    i = types.int64
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        scratch = _Units(context, builder, signature, args, line)
+        x, step, address, start, hop, scale, flipped = args[1:]
+        outside = scratch.at(address)
+        units = [scratch.load(x, step, j) for j in range(radix)]
+        factor = _spread(builder, scale, scratch.vector)
+        for t, (re, im) in enumerate(_transformed(scratch, units, None)):
+            unit = builder.fmul(re, factor), builder.fmul(im, factor)
+            outside.store_pairs(start, hop, t, unit, flipped)
+        return context.get_dummy_value()
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def call(
+        typing: Any, scratch: Any, x: Any, step: Any, address: Any, start: Any, hop: Any,
+        scale: Any, flipped: Any,
+    ) -> Any:  # fmt: skip
+        return types.void(scratch, i, i, i, i, i, scratch.dtype, i), emit
+
+    return call
+
+
+def _transformed(scratch: _Units, units: list[Pair], table: _Table | None) -> list[Pair]:
+    """The small transform, times the twiddles if there are any."""
+    results: list[Pair] = dft(Arithmetic(scratch.builder, scratch.vector), units)
+    if table is None:
+        return results
+    turned = (
+        _product(scratch.builder, unit, table.number(k, scratch.vector))
+        for k, unit in enumerate(results[1:])
+    )
+    return [results[0], *turned]
+
+
+class _Units:
+    """Units of an array: where a vector of real parts begins, and behind it that of imaginary ones."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any, line: int) -> None:
+        from llvmlite import ir
+
+        from .vectors import _data
+
+        bits = signature.args[0].dtype.bitwidth
+        self.builder, self.size = builder, bits // 8
+        self.lanes = line * 8 // bits
+        self.vector = ir.VectorType(ir.FloatType() if bits == 32 else ir.DoubleType(), self.lanes)
+        self.data = _data(context, builder, signature.args[0], args[0])
+
+    def at(self, address: Any) -> _Units:
+        """Of the array at an address, of the same dtype."""
+        other = object.__new__(_Units)
+        other.__dict__ |= self.__dict__
+        other.data = self.builder.inttoptr(address, self.data.type)
+        return other
+
+    def _place(self, start: Any, by: Any, k: int, part: int) -> Any:
+        from llvmlite import ir
+
+        word = ir.IntType(64)
+        shift = self.builder.mul(by, ir.Constant(word, k))
+        index = self.builder.add(
+            self.builder.add(start, shift), ir.Constant(word, part * self.lanes)
+        )
+        return self.builder.bitcast(self.builder.gep(self.data, (index,)), self.vector.as_pointer())
+
+    def load(self, start: Any, by: Any, k: int) -> Pair:
+        first, second = (
+            self.builder.load(self._place(start, by, k, part), align=self.size) for part in (0, 1)
+        )
+        return first, second
+
+    def store(self, start: Any, by: Any, k: int, unit: Pair) -> None:
+        for part in (0, 1):
+            self.builder.store(unit[part], self._place(start, by, k, part), align=self.size)
+
+    def load_pairs(self, start: Any, by: Any, k: int, flipped: Any) -> Pair:
+        """The unit of numbers whose imaginary parts follow their real ones."""
+        n = self.lanes
+        v, w = self.load(start, by, k)
+        re, im = (self._shuffled(v, w, range(part, 2 * n, 2)) for part in (0, 1))
+        return self._exchanged(re, im, flipped)
+
+    def store_pairs(self, start: Any, by: Any, k: int, unit: Pair, flipped: Any) -> None:
+        n = self.lanes
+        re, im = self._exchanged(*unit, flipped)
+        first, second = (
+            self._shuffled(re, im, [j // 2 + n * (j % 2) for j in range(at, at + n)])
+            for at in (0, n)
+        )
+        self.store(start, by, k, (first, second))
+
+    def _shuffled(self, x: Any, y: Any, order: Iterable[int]) -> Any:
+        from llvmlite import ir
+
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), list(order))
+        return self.builder.shuffle_vector(x, y, mask)
+
+    def _exchanged(self, re: Any, im: Any, flipped: Any) -> Pair:
+        from llvmlite import ir
+
+        is_flipped = self.builder.icmp_signed("!=", flipped, ir.Constant(flipped.type, 0))
+        return self.builder.select(is_flipped, im, re), self.builder.select(is_flipped, re, im)
+
+
+class _Table:
+    """Complex numbers of a table, in every lane."""
+
+    def __init__(self, context: Any, builder: Any, kind: Any, table: Any, at: Any) -> None:
+        from .vectors import _data
+
+        self.builder, self.data, self.at = builder, _data(context, builder, kind, table), at
+
+    def number(self, k: int, vector: Any) -> Pair:
+        from llvmlite import ir
+
+        def spread(part: int) -> Any:
+            index = self.builder.add(self.at, ir.Constant(ir.IntType(64), 2 * k + part))
+            return _spread(
+                self.builder, self.builder.load(self.builder.gep(self.data, (index,))), vector
+            )
+
+        return spread(0), spread(1)
+
+
+def _spread(builder: Any, value: Any, vector: Any) -> Any:
+    from llvmlite import ir
+
+    nothing = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+    return builder.shuffle_vector(first, nothing, zeros)
+
+
 def _product(builder: Any, x: Pair, w: Pair) -> Pair:
-    flags = ("contract",)
-    real = builder.fsub(
-        builder.fmul(x[0], w[0], flags=flags), builder.fmul(x[1], w[1], flags=flags), flags=flags
-    )
-    imag = builder.fadd(
-        builder.fmul(x[0], w[1], flags=flags), builder.fmul(x[1], w[0], flags=flags), flags=flags
-    )
+    real = _fma(builder, x[0], w[0], builder.fneg(builder.fmul(x[1], w[1])))
+    imag = _fma(builder, x[0], w[1], builder.fmul(x[1], w[0]))
     return real, imag
 
 
+def _fma(builder: Any, x: Any, y: Any, z: Any) -> Any:
+    """x y + z, rounded once."""
+    from .value_types import called
+
+    return called(builder, "fma", x.type, x, y, z)
+
+
 class Arithmetic:
-    """Sums, differences and products with numbers, of pairs of vectors."""
+    """Sums, differences and products with numbers, of pairs of vectors.
+
+    Which products are rounded together with a sum is said, not left to the compiler: a line has the same
+    bits whichever form of a butterfly transforms it.
+    """
 
     def __init__(self, builder: Any, vector: Any) -> None:
         self.builder, self.vector = builder, vector
 
     def add(self, x: Pair, y: Pair) -> Pair:
         plus = self.builder.fadd
-        return plus(x[0], y[0], flags=("contract",)), plus(x[1], y[1], flags=("contract",))
+        return plus(x[0], y[0]), plus(x[1], y[1])
 
     def subtract(self, x: Pair, y: Pair) -> Pair:
         minus = self.builder.fsub
-        return minus(x[0], y[0], flags=("contract",)), minus(x[1], y[1], flags=("contract",))
+        return minus(x[0], y[0]), minus(x[1], y[1])
 
     def scale(self, x: Pair, number: float) -> Pair:
-        from llvmlite import ir
+        factor, times = self._filled(number), self.builder.fmul
+        return times(x[0], factor), times(x[1], factor)
 
-        factor = ir.Constant(self.vector, [number] * self.vector.count)
-        times = self.builder.fmul
-        return times(x[0], factor, flags=("contract",)), times(x[1], factor, flags=("contract",))
+    def add_scaled(self, x: Pair, y: Pair, number: float) -> Pair:
+        """x + number y, rounded once."""
+        factor = self._filled(number)
+        re, im = (_fma(self.builder, v, factor, u) for u, v in zip(x, y, strict=True))
+        return re, im
 
     def minus_i(self, x: Pair) -> Pair:
         """-i x."""
+        return x[1], self.builder.fneg(x[0])
+
+    def _filled(self, number: float) -> Any:
         from llvmlite import ir
 
-        zero = ir.Constant(self.vector, [-0.0] * self.vector.count)
-        return x[1], self.builder.fsub(zero, x[0])
+        return ir.Constant(self.vector, [number] * self.vector.count)
 
 
 def dft(a: Any, x: list[Any]) -> list[Any]:
@@ -122,22 +274,24 @@ def dft(a: Any, x: list[Any]) -> list[Any]:
     if n % 2:
         return _odd(a, x)
     even, odd = dft(a, x[::2]), dft(a, x[1::2])
-    turned = [_turned(a, y, k, n) for k, y in enumerate(odd)]
-    pairs = list(zip(even, turned, strict=True))
-    return [a.add(u, v) for u, v in pairs] + [a.subtract(u, v) for u, v in pairs]
+    first, second = [], []
+    for k, (u, y) in enumerate(zip(even, odd, strict=True)):
+        v, factor = _turned(a, y, k, n)
+        first.append(a.add(u, v) if factor == 1 else a.add_scaled(u, v, factor))
+        second.append(a.subtract(u, v) if factor == 1 else a.add_scaled(u, v, -factor))
+    return first + second
 
 
-def _turned(a: Any, x: Any, k: int, n: int) -> Any:
-    """exp(-2 pi i k / n) x for n = 2, 4, 8."""
+def _turned(a: Any, x: Any, k: int, n: int) -> tuple[Any, float]:
+    """exp(-2 pi i k / n) x for n = 2, 4, 8, but for a real factor."""
     eighth = 8 * k // n
     if eighth == 0:
-        return x
-    if eighth == 2:
-        return a.minus_i(x)
-    half = math.sqrt(0.5)
+        return x, 1
     turned = a.minus_i(x)
+    if eighth == 2:
+        return turned, 1
     # (1 - i) x and (-1 - i) x
-    return a.scale(a.add(x, turned) if eighth == 1 else a.subtract(turned, x), half)
+    return a.add(x, turned) if eighth == 1 else a.subtract(turned, x), math.sqrt(0.5)
 
 
 def _odd(a: Any, x: list[Any]) -> list[Any]:
@@ -154,9 +308,9 @@ def _odd(a: Any, x: list[Any]) -> list[Any]:
         real, imag = x[0], None
         for j, (s, d) in enumerate(zip(sums, differences, strict=True), 1):
             angle = 2 * math.pi * (j * k % n) / n
-            real = a.add(real, a.scale(s, math.cos(angle)))
-            term = a.scale(d, math.sin(angle))
-            imag = term if imag is None else a.add(imag, term)
+            real = a.add_scaled(real, s, math.cos(angle))
+            sine = math.sin(angle)
+            imag = a.scale(d, sine) if imag is None else a.add_scaled(imag, d, sine)
         turned = a.minus_i(imag)
         out[k], out[n - k] = a.add(real, turned), a.subtract(real, turned)
     return out

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import kernel
+from ..jit import kernel, part
 
 # put here before a kernel is compiled; see butterflies.py and turns.py
 butterfly2: Any = None
@@ -19,6 +19,12 @@ butterfly4: Any = None
 butterfly5: Any = None
 butterfly7: Any = None
 butterfly8: Any = None
+entering2: Any = None
+entering3: Any = None
+entering4: Any = None
+entering5: Any = None
+entering7: Any = None
+entering8: Any = None
 final2: Any = None
 final3: Any = None
 final4: Any = None
@@ -27,12 +33,99 @@ final7: Any = None
 final8: Any = None
 gather_pairs: Any = None
 gather_square: Any = None
+leaving2: Any = None
+leaving3: Any = None
+leaving4: Any = None
+leaving5: Any = None
+leaving7: Any = None
+leaving8: Any = None
 peek: Any = None
 poke: Any = None
 scatter_pairs: Any = None
 scatter_square: Any = None
 
 ALONG, ROWS = 0, 1  # how lines lie: side by side, or each contiguous by itself
+
+
+@part
+def enter(
+    r: int, scratch: Any, address: int, start: int, step: int, y: int, hop: int, twiddles: Any, w: int,
+    flipped: int,
+) -> None:  # fmt: skip
+    """A first butterfly of radix r, which reads the operand."""
+    if r == 8:
+        entering8(scratch, address, start, step, y, hop, twiddles, w, flipped)
+    elif r == 4:
+        entering4(scratch, address, start, step, y, hop, twiddles, w, flipped)
+    elif r == 2:
+        entering2(scratch, address, start, step, y, hop, twiddles, w, flipped)
+    elif r == 3:
+        entering3(scratch, address, start, step, y, hop, twiddles, w, flipped)
+    elif r == 5:
+        entering5(scratch, address, start, step, y, hop, twiddles, w, flipped)
+    else:
+        entering7(scratch, address, start, step, y, hop, twiddles, w, flipped)
+
+
+@part
+def turn(r: int, scratch: Any, x: int, step: int, y: int, hop: int, twiddles: Any, w: int) -> None:
+    """A butterfly of radix r."""
+    if r == 8:
+        butterfly8(scratch, x, step, y, hop, twiddles, w)
+    elif r == 4:
+        butterfly4(scratch, x, step, y, hop, twiddles, w)
+    elif r == 2:
+        butterfly2(scratch, x, step, y, hop, twiddles, w)
+    elif r == 3:
+        butterfly3(scratch, x, step, y, hop, twiddles, w)
+    elif r == 5:
+        butterfly5(scratch, x, step, y, hop, twiddles, w)
+    else:
+        butterfly7(scratch, x, step, y, hop, twiddles, w)
+
+
+@part
+def end(r: int, scratch: Any, x: int, step: int, y: int, hop: int, twiddles: Any) -> None:
+    """A last butterfly."""
+    if r == 8:
+        final8(scratch, x, step, y, hop, twiddles, 0)
+    elif r == 4:
+        final4(scratch, x, step, y, hop, twiddles, 0)
+    elif r == 2:
+        final2(scratch, x, step, y, hop, twiddles, 0)
+    elif r == 3:
+        final3(scratch, x, step, y, hop, twiddles, 0)
+    elif r == 5:
+        final5(scratch, x, step, y, hop, twiddles, 0)
+    else:
+        final7(scratch, x, step, y, hop, twiddles, 0)
+
+
+@part
+def leave(
+    r: int,
+    scratch: Any,
+    x: int,
+    step: int,
+    address: int,
+    start: int,
+    hop: int,
+    scale: Any,
+    flipped: int,
+) -> None:
+    """A last butterfly, which writes the result."""
+    if r == 8:
+        leaving8(scratch, x, step, address, start, hop, scale, flipped)
+    elif r == 4:
+        leaving4(scratch, x, step, address, start, hop, scale, flipped)
+    elif r == 2:
+        leaving2(scratch, x, step, address, start, hop, scale, flipped)
+    elif r == 3:
+        leaving3(scratch, x, step, address, start, hop, scale, flipped)
+    elif r == 5:
+        leaving5(scratch, x, step, address, start, hop, scale, flipped)
+    else:
+        leaving7(scratch, x, step, address, start, hop, scale, flipped)
 
 
 @kernel
@@ -101,6 +194,8 @@ def transform_lines(
         tail = count - whole * lanes
         vectors = whole + (1 if tail else 0)
         row = vectors * unit
+        # tiles of whole vectors are read by the first pass itself, and written by the last
+        is_direct = not is_rows and tail == 0 and radices.shape[0] > 1
         if is_rows:
             for e in range(n):
                 inside[2 * e], inside[2 * e + 1] = e * row + real, e * row + imag
@@ -109,7 +204,7 @@ def transform_lines(
                 while e + lanes <= 2 * n:
                     gather_square(scratch, inside, e, v * unit, places[0], e, offsets[0], v * lanes)
                     e += lanes
-        else:
+        elif not is_direct:
             at = 0
             for i in range(n):
                 base = of + i * of_row
@@ -131,44 +226,36 @@ def transform_lines(
             r = radices[number]
             m //= r
             step = s * m
-            if m == 1:
+            if m == 1 and is_direct:
+                for k in range(n // r):
+                    for q in range(0, row, unit):
+                        start = to + k * to_row + q
+                        leave(
+                            r, scratch, x + k * row + q, step, places[1], start, n // r * to_row, scale,
+                            is_inverse,
+                        )  # fmt: skip
+            elif m == 1:
                 for q in range(0, s, unit):
-                    if r == 8:
-                        final8(scratch, x + q, step, y + q, s, twiddles, 0)
-                    elif r == 4:
-                        final4(scratch, x + q, step, y + q, s, twiddles, 0)
-                    elif r == 2:
-                        final2(scratch, x + q, step, y + q, s, twiddles, 0)
-                    elif r == 3:
-                        final3(scratch, x + q, step, y + q, s, twiddles, 0)
-                    elif r == 5:
-                        final5(scratch, x + q, step, y + q, s, twiddles, 0)
-                    else:
-                        final7(scratch, x + q, step, y + q, s, twiddles, 0)
-                m = 0
-            for p in range(m):
-                a, b = x + p * s, y + p * s * r
-                if r == 8:
+                    end(r, scratch, x + q, step, y + q, s, twiddles)
+            elif number == 0 and is_direct:
+                for p in range(m):
+                    for q in range(0, row, unit):
+                        start = of + p * of_row + q
+                        enter(
+                            r, scratch, places[0], start, m * of_row, y + p * s * r + q, s, twiddles, w,
+                            is_inverse,
+                        )  # fmt: skip
+                    w += 2 * (r - 1)
+            else:
+                for p in range(m):
+                    a, b = x + p * s, y + p * s * r
                     for q in range(0, s, unit):
-                        butterfly8(scratch, a + q, step, b + q, s, twiddles, w)
-                elif r == 4:
-                    for q in range(0, s, unit):
-                        butterfly4(scratch, a + q, step, b + q, s, twiddles, w)
-                elif r == 2:
-                    for q in range(0, s, unit):
-                        butterfly2(scratch, a + q, step, b + q, s, twiddles, w)
-                elif r == 3:
-                    for q in range(0, s, unit):
-                        butterfly3(scratch, a + q, step, b + q, s, twiddles, w)
-                elif r == 5:
-                    for q in range(0, s, unit):
-                        butterfly5(scratch, a + q, step, b + q, s, twiddles, w)
-                else:
-                    for q in range(0, s, unit):
-                        butterfly7(scratch, a + q, step, b + q, s, twiddles, w)
-                w += 2 * (r - 1)
+                        turn(r, scratch, a + q, step, b + q, s, twiddles, w)
+                    w += 2 * (r - 1)
             s *= r
             x, y = y, x
+        if is_direct:
+            continue
         if scale != 1:
             for k in range(x, x + n * vectors * unit):
                 scratch[k] *= scale

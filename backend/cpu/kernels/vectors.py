@@ -62,6 +62,8 @@ def intrinsics() -> dict[str, Any]:
         "scatter_line": turns.scatter_line(LINE),
         **{f"butterfly{r}": butterflies.butterfly(r, LINE, False) for r in butterflies.RADICES},
         **{f"final{r}": butterflies.butterfly(r, LINE, True) for r in butterflies.RADICES},
+        **{f"entering{r}": butterflies.entering(r, LINE) for r in butterflies.RADICES},
+        **{f"leaving{r}": butterflies.leaving(r, LINE) for r in butterflies.RADICES},
         "count_ones": _count_ones(),
         "peek": across.peek(),
         "poke": across.poke(),
