@@ -13,13 +13,13 @@ less, but a NaN or a large line would spoil the other.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..._base.caches import Cache
 from ..._base.options import get_options
-from ..spec import Shape
+from ..spec import Axes, Shape
 from .buffers import BUFFERS
 from .kernels.butterflies import RADICES
 from .kernels.lines import ALONG, ROWS, transform_lines
@@ -85,37 +85,83 @@ def run(forward: bool, norm: int, x: Any, out: Any, axis: int, threads: int) -> 
         return
     if x.strides[-1] != x.itemsize:  # `out` of an earlier step, say
         x = np.ascontiguousarray(x)
+    key = (forward, axis, x.shape, x.strides, out.strides, out.dtype.char)
+    tiles = _TILES.get(key) or _TILES.put(key, _made_tiles(*key))
+    places = np.array([y.__array_interface__["data"][0] for y in (x, out)], np.int64)
     dtype = REALS[out.dtype.char]
-    n = x.shape[axis]
-    is_row = axis == x.ndim - 1
-    others = [k for k in range(x.ndim - (not is_row)) if k != axis and x.shape[k] != 1]
-    batch = math.prod(x.shape[k] for k in others)
-    lines = batch if is_row else x.shape[-1]
+    scale = dtype.type((1.0, x.shape[axis] ** -0.5, 1 / x.shape[axis])[norm])
+
+    def piece(start: int, stop: int) -> None:
+        scratch = BUFFERS.array((tiles.scratch,), dtype)
+        transform_lines(
+            start,
+            stop,
+            places,
+            tiles.outer,
+            tiles.sizes,
+            tiles.passes,
+            tiles.twiddles,
+            scale,
+            scratch,
+        )
+
+    parallel_for(piece, tiles.tiles, threads)
+
+
+class _Tiles(NamedTuple):
+    """What the kernel is told, but for addresses; elements of its scratch; how many tiles there are."""
+
+    outer: Any
+    sizes: Any
+    passes: Any
+    twiddles: Any
+    scratch: int
+    tiles: int
+
+
+_TILES: Cache[_Tiles] = Cache("fft tiles", 256)
+
+
+def _made_tiles(
+    forward: bool, axis: int, shape: Shape, strides: Axes, out_strides: Axes, char: str
+) -> _Tiles:
+    dtype = REALS[char]
+    n, last = shape[axis], len(shape) - 1
+    is_row = axis == last
+    others = [k for k in range(last + is_row) if k != axis and shape[k] != 1]
+    lines = 1 if is_row else shape[last]
+    while (
+        not is_row
+        and others
+        and _is_beside(lines, others[-1], strides, out_strides, 2 * dtype.itemsize)
+    ):
+        lines *= shape[others.pop()]
+    batch = math.prod(shape[k] for k in others)
+    lines = batch if is_row else lines
     size, lanes = dtype.itemsize, LINE // dtype.itemsize
     width = max(1, min(WIDTH, CACHE // (4 * LINE * n), -(-lines // lanes)))
     blocks = -(-lines // (lanes * width))
-    outer = np.array(
-        [
-            [x.shape[k] for k in others],
-            [x.strides[k] // size for k in others],
-            [out.strides[k] // size for k in others],
-        ],
-        np.int64,
-    ).reshape(3, len(others))
+    outer = [
+        [shape[k] for k in others],
+        [strides[k] // size for k in others],
+        [out_strides[k] // size for k in others],
+    ]
     half = n * width * 2 * lanes
-    steps = (x.strides[axis] // size, out.strides[axis] // size)
+    steps = (strides[axis] // size, out_strides[axis] // size)
     code = ROWS if is_row else ALONG
-    found = (n, *steps, lines, lanes, width, blocks, not forward, half, code)
-    sizes = np.array(found, np.int64)
-    places = np.array([y.__array_interface__["data"][0] for y in (x, out)], np.int64)
-    passes, twiddles = _tables(n, dtype)
-    scale = dtype.type((1.0, n**-0.5, 1 / n)[norm])
+    sizes = (n, *steps, lines, lanes, width, blocks, not forward, half, code)
+    return _Tiles(
+        np.array(outer, np.int64).reshape(3, len(others)),
+        np.array(sizes, np.int64),
+        *_tables(n, dtype),
+        2 * half,
+        blocks if is_row else blocks * batch,
+    )
 
-    def piece(start: int, stop: int) -> None:
-        scratch = BUFFERS.array((2 * half,), dtype)
-        transform_lines(start, stop, places, outer, sizes, passes, twiddles, scale, scratch)
 
-    parallel_for(piece, blocks if is_row else blocks * batch, threads)
+def _is_beside(lines: int, axis: int, strides: Axes, out_strides: Axes, size: int) -> bool:
+    """Whether lines along this axis too lie one behind another, in operand and result."""
+    return strides[axis] == out_strides[axis] == lines * size
 
 
 _TABLES: Cache[tuple[Any, Any]] = Cache("fft twiddles", 64)
