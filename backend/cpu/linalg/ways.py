@@ -5,13 +5,14 @@ Shapes, dtypes and the options `small` and `threads` decide, not what is compile
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
 from ...._base.options import get_options, num_threads
-from . import plain
 
 Array = np.ndarray[Any, Any]
 Way = Literal["plain", "single", "interleaved", "batched"]
@@ -59,18 +60,11 @@ def way(op: str, a: Array, b: Array | None = None, full: bool = False) -> Way:
 
 
 def module(op: str, a: Array, b: Array | None = None, full: bool = False) -> ModuleType:
-    """The module that does it; nothing that needs a compiler is imported before."""
-    found = way(op, a, b, full)
-    if found == "single":
-        from . import single
+    """The module that does it."""
+    return _imported(way(op, a, b, full))
 
-        return single
-    if found == "plain":
-        return plain
-    if found == "batched":
-        from . import batched
 
-        return batched
-    from . import interleaved
-
-    return interleaved
+@cache
+def _imported(way: Way) -> ModuleType:
+    """None is imported before it is needed, since some need a compiler."""
+    return import_module(f".{way}", __package__)
