@@ -9,7 +9,9 @@ import numpy as np
 from .._base.errors import CallError, OptionError
 from ..program.trace import Traced
 from . import ops
+from .beyond import one_of
 from .failures import OnError
+from .gauges import Gauge, canonical_svd
 from .op import apply
 from .operands import matrix, square, wrap_of
 from .results import LUResult, QRResult, SVDResult
@@ -114,6 +116,7 @@ def svd(
     compute_uv: Literal[True] = True,
     hermitian: bool = False,
     *,
+    gauge: Gauge = "raw",
     overwrite_a: bool = False,
     check_finite: bool = False,
     on_error: Literal["raise", "nan"] = "raise",
@@ -127,6 +130,7 @@ def svd(
     compute_uv: bool = True,
     hermitian: bool = False,
     *,
+    gauge: Gauge = "raw",
     overwrite_a: bool = False,
     check_finite: bool = False,
     on_error: OnError = "raise",
@@ -139,6 +143,7 @@ def svd(
     compute_uv: bool = True,
     hermitian: bool = False,
     *,
+    gauge: Gauge = "raw",
     overwrite_a: bool = False,
     check_finite: bool = False,
     on_error: OnError = "raise",
@@ -146,13 +151,14 @@ def svd(
     """a = U diag(S) Vh with Uᴴ U = 1, Vh Vhᴴ = 1 and S >= 0 in descending order.
 
     Phases of singular vectors are not determined: a column of U may be multiplied by a number of
-    modulus 1, and the row of Vh by its conjugate. `canonical_svd` fixes them.
+    modulus 1, and the row of Vh by its conjugate. `gauge` fixes them.
 
     Args:
         a: [..., m, n]; k = min(m, n).
         full_matrices: U [..., m, m] and Vh [..., n, n] instead of [..., m, k] and [..., k, n].
         compute_uv: False gives S alone.
         hermitian: `a` is Hermitian; found from its eigenvalues, by its lower triangle.
+        gauge: "canonical" makes the pivot of each column of U real and positive, see `canonical_svd`.
         overwrite_a: the memory of `a` may be used.
         check_finite, on_error: as everywhere in this package.
 
@@ -168,6 +174,16 @@ def svd(
     >>> s
     array([3., 2.])
     """
+    if gauge != "raw":
+        one_of("svd", "gauge", gauge, ("raw", "canonical"))
+        found = svd(
+            a, full_matrices, compute_uv, hermitian,
+            overwrite_a=overwrite_a, check_finite=check_finite, on_error=on_error,
+        )  # fmt: skip
+        result, *info = found if on_error == "info" else (found,)
+        if compute_uv:
+            result = canonical_svd(*result)
+        return (result, *info) if info else result
     if hermitian:
         from .spectral import hermitian_svd
 

@@ -47,6 +47,7 @@ CALLS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (lambda a: qr_positive(a, "complete"), (WIDE,)),
     (lambda a: positive_qr(*qr(a)), (WIDE,)),
     (lambda a: canonical_svd(*svd(a)), (WIDE,)),
+    (lambda a: svd(a, False, gauge="canonical"), (WIDE,)),
     (lambda a: canonical_vectors(eigh(a)[1]), (DEFINITE,)),
     (qr_pivoted, (WIDE,)),
     (lambda a: qr_pivoted(a, "r")[1:], (WIDE,)),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tolerance import eps
 
-from einloom import DTypeError, EinloomError, OptionError, ShapeError
+from einloom import DTypeError, EinloomError, OptionError, ShapeError, linalg
 from einloom.linalg import canonical_svd, randomized_svd, truncated_svd
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -235,3 +235,21 @@ def test_nan_spoils_its_member_alone() -> None:
     got = truncated_svd(a, 2, on_error="nan", check_finite=False)
     assert np.isnan(got.S[1]).all()
     assert (got.S[[0, 2]] == truncated_svd(a[[0, 2]], 2).S).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("full", [False, True])
+def test_svd_in_canonical_gauge(dtype: str, full: bool, rng: np.random.Generator) -> None:
+    a = rng.standard_normal((3, 4, 6)).astype(dtype)
+    fixed = linalg.svd(a, full, gauge="canonical")
+    for got, want in zip(fixed, canonical_svd(*linalg.svd(a, full)), strict=True):
+        assert (got == want).all()
+    again, info = linalg.svd(a, full, gauge="canonical", on_error="info")
+    assert (again[0] == fixed[0]).all()
+    assert not info.any()
+    assert (linalg.svd(a, compute_uv=False, gauge="canonical") == linalg.svdvals(a)).all()
+    hermitian = a[..., :4] @ a[..., :4].conj().swapaxes(-1, -2)
+    u = linalg.svd(hermitian, hermitian=True, gauge="canonical").U
+    assert np.allclose(u, linalg.svd(hermitian, gauge="canonical").U, atol=1e-3)
+    with pytest.raises(OptionError, match="gauge"):
+        linalg.svd(a, gauge="left")  # type: ignore[arg-type]
