@@ -17,7 +17,7 @@ from einloom._base.options import num_threads
 def torch() -> Any:
     """The module torch, or None."""
     module = _installed("torch")
-    # torch 2.13 never returns from an LU of order 256 once it was told how many threads it has, though it has them
+    # torch 2.13 never returns from an LU of order 256 once it was told the number of threads that it has
     if module is not None and module.get_num_threads() != num_threads():
         module.set_num_threads(num_threads())
     return module
