@@ -139,12 +139,14 @@ def eig(
     if not right:
         return w, None, None, info
     v = pairs.astype(w.dtype, order="C")
-    if (
-        im.any()
-    ):  # the real parts of a pair are in its first column, the imaginary ones in the other
-        first = np.flatnonzero(im > 0)
-        v.imag[:, first] = pairs[:, first + 1]
-        v[:, first + 1] = v[:, first].conj()
+    real, imag = v.real, v.imag
+    for k, positive in enumerate((im > 0).tolist()):
+        if (
+            positive
+        ):  # the real parts of a pair are in its first column, the imaginary ones in the other
+            imag[:, k] = pairs[:, k + 1]
+            real[:, k + 1] = pairs[:, k]
+            np.negative(pairs[:, k + 1], imag[:, k + 1])
     return w, None, v, info
 
 
