@@ -13,7 +13,7 @@ import pytest
 from tests.backend.through_nx import name_of
 from tests.cases import LAYOUTS, lay_out
 
-from einloom._base.errors import CallError, ConversionError, EinloomError
+from einloom._base.errors import CallError, ConversionError, DTypeError, EinloomError
 from einloom.backend import nx
 from einloom.backend.catalogue import CATALOGUE
 from einloom.backend.cpu import cpu
@@ -197,3 +197,94 @@ def test_products_broadcast_their_batches(rng: np.random.Generator) -> None:
     a, b = rng.random((2, 1, 3, 4)), rng.random((5, 4, 2))
     got = nx.matmul(a, b, out=empty((2, 5, 3, 2)))
     np.testing.assert_allclose(got, a @ b, rtol=1e-14)
+
+
+# ---- order, indices, windows, random --------------------------------------------------------------
+
+
+def test_sorting_puts_nan_last_and_keeps_ties_in_order() -> None:
+    x = np.array([3.0, NAN, 1.0, 2.0, 1.0, 3.0, NAN, 2.0])
+    for descending, want in ((False, [2, 4, 3, 7, 0, 5, 1, 6]), (True, [0, 5, 3, 7, 2, 4, 1, 6])):
+        out = empty((8,), np.int32)
+        assert nx.argsort(x, axis=0, descending=descending, out=out) is out
+        assert out.tolist() == want
+        ordered = nx.sort(x, axis=0, descending=descending, out=empty((8,)))
+        np.testing.assert_array_equal(ordered, x[want])
+
+
+def test_scans_run_along_an_axis() -> None:
+    x = np.array([[1, 2, 3], [4, -5, 6]], np.int16)
+    scans: dict[Any, list[list[int]]] = {
+        "sum": [[1, 3, 6], [4, -1, 5]],
+        "prod": [[1, 2, 6], [4, -20, -120]],
+        "max": [[1, 2, 3], [4, 4, 6]],
+        "min": [[1, 1, 1], [4, -5, -5]],
+    }
+    for op, want in scans.items():
+        got = nx.associative_scan(x, axis=1, op=op, out=empty((2, 3), np.int16))
+        assert got.tolist() == want
+
+
+def int32(*values: Any) -> Array:
+    return np.array(values, np.int32)
+
+
+def test_known_scatters() -> None:
+    """The last of repeated indices wins, or all add up; the template is left alone."""
+    zeros = np.zeros((3, 4))
+    updates = np.arange(1.0, 7).reshape(3, 2)
+    got = nx.scatter(zeros, indices=int32([0, 2], [1, 3], [0, 1]), updates=updates, axis=1)
+    assert got.tolist() == [[1, 0, 2, 0], [0, 3, 0, 4], [5, 6, 0, 0]]
+    assert not zeros.any()
+    updates, indices = np.array([10.0, 40, 20, 5]), int32(1, 1, 2, 1)
+    got = nx.scatter(np.zeros(4), indices=indices, updates=updates, axis=0, mode="add")
+    assert got.tolist() == [0, 55, 20, 0]
+    got = nx.scatter(np.full(4, 7.0), indices=int32(1, 1, 3), updates=updates[:3], axis=0)
+    assert got.tolist() == [7, 40, 7, 20]
+
+
+def test_gather_counts_from_the_end_once() -> None:
+    x = np.array([5.0, 6.0, 7.0])
+    assert nx.gather(x, int32(0, -1, -3), axis=0, out=empty((3,))).tolist() == [5, 7, 5]
+    for at in (3, -4, 2**31 - 1):
+        with pytest.raises(IndexError, match=r"nx.gather"):
+            nx.gather(x, int32(at), axis=0, out=empty((1,)))
+        with pytest.raises(IndexError, match=r"nx.scatter"):
+            nx.scatter(x, indices=int32(at), updates=x[:1], axis=0)
+
+
+def test_fold_of_unfold_counts_the_windows(rng: np.random.Generator) -> None:
+    x = rng.integers(-9, 9, (2, 5, 6)).astype(float)
+    how: dict[str, Any] = {
+        "kernel_size": (2, 3),
+        "stride": (1, 2),
+        "dilation": (2, 1),
+        "padding": ((1, 0), (0, 1)),
+    }
+    columns = nx.unfold(x, **how)
+    assert columns.shape == (2, 6, 12)
+    coverage = nx.fold(nx.unfold(np.ones_like(x), **how), output_size=(5, 6), **how)
+    folded = nx.fold(columns, output_size=(5, 6), **how)
+    np.testing.assert_array_equal(folded, coverage * x)
+
+
+def test_known_threefry() -> None:
+    words = np.array([0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3], np.uint32).view(np.int32)
+    key, counter = np.stack([int32(0, 0), words[:2]]), np.stack([int32(0, 0), words[2:]])
+    got = nx.threefry(key, counter, out=empty((2, 2), np.int32))
+    assert got.tolist() == [[1797259609, -1715843330], [-997049700, 1212020640]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: nx.gather(np.ones(3), np.zeros(3, np.int64), axis=0, out=empty((3,))),
+        lambda: nx.gather(np.ones(3), np.zeros(3), axis=0, out=empty((3,))),
+        lambda: nx.scatter(np.ones(3), indices=np.zeros(3, bool), updates=np.ones(3), axis=0),
+        lambda: nx.argsort(np.ones(3), axis=0, descending=True, out=empty((3,), np.int64)),
+        lambda: nx.threefry(np.zeros((1, 2)), np.zeros((1, 2)), out=np.zeros((1, 2))),
+    ],
+)
+def test_indices_and_words_are_int32(call: Any) -> None:
+    with pytest.raises(DTypeError, match=r"^nx\.\w+"):
+        call()
