@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from .nx_calls import (
     Array,
-    as_index,
+    as_int32,
     binary,
     call,
     compute,
@@ -173,6 +173,7 @@ def argsort(x: Array, *, axis: int, descending: bool, out: Array) -> Array:
 
 def threefry(key: Array, counter: Array, *, out: Array) -> Array:
     """out = Threefry-2x32 with 20 rounds of the counter under the key: int32, the last axis of size 2."""
+    key, counter = (as_int32("threefry", "a word", x) for x in (key, counter))
     return compute("threefry", "threefry2x32", key, counter, out=out)
 
 
@@ -186,7 +187,12 @@ def gather(data: Array, indices: Array, *, axis: int, out: Array) -> Array:
         IndexError: an index is out of range.
     """
     return compute(
-        "gather", "take_along_axis", data, as_index("gather", indices), out=out, axis=axis
+        "gather",
+        "take_along_axis",
+        data,
+        as_int32("gather", "indices", indices),
+        out=out,
+        axis=axis,
     )
 
 
@@ -202,7 +208,7 @@ def scatter(
     """A new tensor: template, then [.., indices[i], ..] along axis set to, or increased by, updates[i] in
     row-major order, so that the last one wins."""
     attrs = {"axis": axis, "mode": mode, "unique_indices": unique_indices}
-    index = as_index("scatter", indices)
+    index = as_int32("scatter", "indices", indices)
     return call("scatter", "scatter_along_axis", template, index, updates, **attrs)
 
 

@@ -116,17 +116,13 @@ def index_result(name: str, x: Array, axis: int, found: Array, out: Array) -> Ar
             f"nx.{name}: positions along {x.shape[axis]} elements are no int32; use the op {name!r} "
             f"of the catalogue, which gives int64"
         )
-    return compute(name, "cast", found, out=_int32(name, "out", out), dtype="int32")
+    return compute(name, "cast", found, out=as_int32(name, "out", out), dtype="int32")
 
 
-def as_index(name: str, indices: Array) -> Array:
-    """Indices, which are int32."""
-    return _int32(name, "indices", indices)
-
-
-def _int32(name: str, what: str, x: Array) -> Array:
+def as_int32(name: str, what: str, x: Array) -> Array:
+    """x itself, which must be int32, as Nx's indices and random words are."""
     if isinstance(x, np.ndarray) and x.dtype != np.int32:
-        raise DTypeError(f"nx.{name}: {what} is {dtype_name(x.dtype)}, Nx's indices are int32")
+        raise DTypeError(f"nx.{name}: {what} is {dtype_name(x.dtype)}, Nx has it in int32")
     return x
 
 

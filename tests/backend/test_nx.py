@@ -47,6 +47,18 @@ def test_all_values_of_the_interface() -> None:
     assert {name_of(row) for row in CATALOGUE.values()} - {""} <= set(VALUES)
 
 
+def test_what_is_computed_is_an_op_each() -> None:
+    """With a kernel of its own; linear algebra has functions in place of kernels."""
+    own = {"view", "dtype", "context", "to_host", "buffer", "full", "from_host", "assign"}
+    rows = {name_of(row): row for row in CATALOGUE.values() if name_of(row)}
+    assert set(rows) == set(VALUES) - own
+    known = cpu().capabilities()
+    assert {name for name, row in rows.items() if row.name not in known} <= LINALG
+
+
+LINALG = {"cholesky", "qr", "svd", "eig", "eigh", "triangular_solve"}
+
+
 @pytest.mark.parametrize("name", VALUES)
 def test_out_is_required_where_nx_requires_it(name: str) -> None:
     parameters = inspect.signature(getattr(nx, name)).parameters
@@ -70,6 +82,9 @@ def test_creation() -> None:
         x = nx.full(cpu(), dtype, (), value)
         assert (x.shape, nx.dtype(x), x[()]) == ((), np.dtype(dtype), value)
         assert nx.full(cpu(), dtype, (2, 0, 3), value).shape == (2, 0, 3)
+        several = nx.full(cpu(), dtype, [2, 3], value)
+        assert several.flags.c_contiguous
+        assert (several == value).all()
     assert nx.context(x) is cpu()
 
 
@@ -266,6 +281,20 @@ def test_fold_of_unfold_counts_the_windows(rng: np.random.Generator) -> None:
     coverage = nx.fold(nx.unfold(np.ones_like(x), **how), output_size=(5, 6), **how)
     folded = nx.fold(columns, output_size=(5, 6), **how)
     np.testing.assert_array_equal(folded, coverage * x)
+
+
+def test_convolution_and_pooling_of_windows(rng: np.random.Generator) -> None:
+    """By unfold, then a product of matrices or a reduction."""
+    x, kernel = rng.random((2, 1, 9)), rng.random(3)
+    none: dict[str, Any] = {"dilation": (1,), "padding": ((0, 0),)}
+    columns = nx.reshape(nx.unfold(x, kernel_size=(3,), stride=(1,), **none), (2, 3, 7))
+    weights = np.broadcast_to(kernel, (2, 1, 3))
+    got = nx.matmul(weights, columns, out=empty((2, 1, 7)))
+    want = [np.correlate(line, kernel, "valid") for line in x[:, 0]]
+    np.testing.assert_allclose(got[:, 0], want, rtol=1e-14)
+    windows = nx.unfold(x, kernel_size=(3,), stride=(3,), **none)
+    pooled = nx.reduce_max(windows, axes=(2,), keepdims=False, out=empty((2, 1, 3)))
+    np.testing.assert_array_equal(pooled, x.reshape(2, 1, 3, 3).max(axis=-1))
 
 
 def test_known_threefry() -> None:

@@ -22,6 +22,8 @@ def empty(shape: Any, dtype: Any = np.float64) -> Array:
 X, I32 = np.ones((2, 3)), np.zeros((2, 3), np.int32)
 Z = X + 0j
 HOW: dict[str, Any] = {"upper": True, "transpose": False, "unit_diag": False}
+WINDOW: dict[str, Any] = {"stride": (1,), "dilation": (1,), "padding": ((0, 0),)}
+PAIRS = np.zeros((1, 2), np.int64)
 INT64 = np.zeros(3, np.int64)
 CUBES = np.ones((2, 3, 3)), np.ones((4, 3, 3))
 BAD: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
@@ -42,6 +44,22 @@ BAD: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("kept", lambda: nx.reduce_sum(X, axes=(0,), keepdims=True, out=X[0].copy()), CallError, r"\(1, 3\)"),
     ("int64 positions", lambda: nx.argmin(X, axis=0, keepdims=False, out=INT64), DTypeError, "int32"),
     ("scalar argmax", lambda: nx.argmax(X[0, 0], axis=0, keepdims=False, out=I32), EinloomError, "argmax"),
+    ("where of shapes", lambda: nx.where(X > 0, X, X[:1], out=X.copy()), EinloomError, "nx.where"),
+    ("where of dtypes", lambda: nx.where(X > 0, X, I32, out=X.copy()), DTypeError, "nx.where"),
+    ("empty argmax", lambda: nx.argmax(X[:0], axis=0, keepdims=False, out=I32[0]), EinloomError, "empty"),
+    ("scan axis", lambda: nx.associative_scan(X, axis=2, op="sum", out=X.copy()), EinloomError, "scan"),
+    ("scan of what", lambda: nx.associative_scan(X, axis=0, op="or", out=X.copy()), EinloomError, "scan"),  # type: ignore[arg-type]
+    ("sort axis", lambda: nx.sort(X, axis=-1, descending=False, out=X.copy()), EinloomError, "sort"),
+    ("argsort shape", lambda: nx.argsort(X, axis=0, descending=False, out=I32[:1]), CallError, "nx.argsort"),
+    ("gather ranks", lambda: nx.gather(X, I32[0], axis=1, out=X.copy()), EinloomError, "nx.gather"),
+    ("scatter shapes", lambda: nx.scatter(X, indices=I32, updates=X[:1], axis=1), EinloomError, "nx.scatter"),
+    ("scatter mode", lambda: nx.scatter(X, indices=I32, updates=X, axis=1, mode="max"), EinloomError, "mode"),  # type: ignore[arg-type]
+    ("threefry shapes", lambda: nx.threefry(I32[:, :2], I32, out=I32.copy()), EinloomError, "nx.threefry"),
+    ("threefry of int64", lambda: nx.threefry(PAIRS, PAIRS, out=PAIRS.copy()), DTypeError, "int32"),
+    ("unfold lengths", lambda: nx.unfold(X, kernel_size=(2, 2), **WINDOW), EinloomError, "nx.unfold"),
+    ("unfold too wide", lambda: nx.unfold(X, kernel_size=(4,), **WINDOW), EinloomError, "nx.unfold"),
+    ("unfold of nothing", lambda: nx.unfold(X, kernel_size=(0,), **WINDOW), EinloomError, "nx.unfold"),
+    ("fold size", lambda: nx.fold(X, output_size=(9,), kernel_size=(2,), **WINDOW), EinloomError, "nx.fold"),
     ("expand", lambda: nx.expand(X, (2, 4)), EinloomError, "nx.expand"),
     ("expand to more axes", lambda: nx.expand(X[0], (2, 3)), ShapeError, "nx.expand"),
     ("reshape", lambda: nx.reshape(X, (4,)), EinloomError, "nx.reshape"),
