@@ -181,10 +181,20 @@ def threefry(key: Array, counter: Array, *, out: Array) -> Array:
 
 
 def gather(data: Array, indices: Array, *, axis: int, out: Array) -> Array:
-    """out[.., i, ..] = data[.., indices[.., i, ..], ..]; negatives count from the end once.
+    """out[.., i, ..] = data[.., indices[.., i, ..], ..] at `axis`.
+
+    Args:
+        data: any dtype.
+        indices: int32, of data's shape but for `axis`; negatives count from the end once.
+        out: of the shape of indices and the dtype of data.
 
     Raises:
         IndexError: an index is out of range.
+
+    >>> import numpy as np
+    >>> from einloom.backend import nx
+    >>> nx.gather(np.array([5.0, 6.0]), np.array([1, -2, 1], np.int32), axis=0, out=np.empty(3))
+    array([6., 5., 6.])
     """
     return compute(
         "gather",
@@ -205,8 +215,27 @@ def scatter(
     mode: Literal["set", "add"] = "set",
     unique_indices: bool = False,
 ) -> Array:
-    """A new tensor: template, then [.., indices[i], ..] along axis set to, or increased by, updates[i] in
-    row-major order, so that the last one wins."""
+    """A copy of template with [.., indices[i], ..] at `axis` set to updates[i], or increased by it.
+
+    Updates are applied in row-major order: of several for one place the last is set, or all are added.
+
+    Args:
+        template: any dtype; numbers for "add".
+        indices: int32, of template's shape but for `axis`; negatives count from the end once.
+        updates: of the shape of indices and the dtype of template.
+        unique_indices: a hint that no place has several updates.
+
+    Raises:
+        IndexError: an index is out of range.
+
+    >>> import numpy as np
+    >>> from einloom.backend import nx
+    >>> at, updates = np.array([1, 1, 2], np.int32), np.array([10.0, 40.0, 20.0])
+    >>> nx.scatter(np.zeros(4), indices=at, updates=updates, axis=0).tolist()
+    [0.0, 40.0, 20.0, 0.0]
+    >>> nx.scatter(np.zeros(4), indices=at, updates=updates, axis=0, mode="add").tolist()
+    [0.0, 50.0, 20.0, 0.0]
+    """
     attrs = {"axis": axis, "mode": mode, "unique_indices": unique_indices}
     index = as_int32("scatter", "indices", indices)
     return call("scatter", "scatter_along_axis", template, index, updates, **attrs)
@@ -220,7 +249,24 @@ def unfold(
     dilation: Sequence[int],
     padding: Sequence[tuple[int, int]],
 ) -> Array:
-    """Windows of the last K axes as columns: [leading..., prod(kernel_size), positions], 0 outside."""
+    """Windows of the last K axes as columns: out[.., k, w] = t[.., w * stride + k * dilation - before].
+
+    Args:
+        t: [leading..., spatial...], K spatial axes.
+        kernel_size, stride, dilation: K positive integers each.
+        padding: K pairs (before, after) of how many zeros are thought around t.
+
+    Returns:
+        [leading..., prod(kernel_size), positions]: places in the window and windows, both in row-major
+        order.
+
+    >>> import numpy as np
+    >>> from einloom.backend import nx
+    >>> how = {"kernel_size": (2,), "stride": (1,), "dilation": (1,), "padding": ((0, 0),)}
+    >>> nx.unfold(np.array([1, 2, 3]), **how)
+    array([[1, 2],
+           [2, 3]])
+    """
     low, high = pairs_of("unfold", "padding", padding, len(kernel_size))
     window = _window(kernel_size, stride, dilation)
     return call("unfold", "unfold", t, **window, low=low, high=high)
@@ -235,7 +281,21 @@ def fold(
     dilation: Sequence[int],
     padding: Sequence[tuple[int, int]],
 ) -> Array:
-    """Columns added back at their windows, the adjoint of unfold: [leading..., output_size...]."""
+    """Columns added back at their windows: the adjoint of `unfold`.
+
+    Args:
+        t: [leading..., prod(kernel_size), positions], as `unfold` makes it of [leading..., output_size...].
+        output_size: sizes of the K spatial axes.
+
+    Returns:
+        [leading..., output_size...]: what falls on the padding is dropped.
+
+    >>> import numpy as np
+    >>> from einloom.backend import nx
+    >>> how = {"kernel_size": (2,), "stride": (1,), "dilation": (1,), "padding": ((0, 0),)}
+    >>> nx.fold(np.array([[1, 2], [2, 3]]), output_size=(3,), **how)
+    array([1, 4, 3])
+    """
     low, high = pairs_of("fold", "padding", padding, len(kernel_size))
     window = _window(kernel_size, stride, dilation)
     return call("fold", "fold", t, sizes=tuple(output_size), **window, low=low, high=high)

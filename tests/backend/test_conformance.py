@@ -35,6 +35,7 @@ from tests.backend.calls import (
     values,
 )
 from tests.backend.laws import Array, assert_means, meaning
+from tests.backend.through_nx import more_dtypes
 from tests.cases import lay_out
 
 from einloom.backend.catalogue import CATALOGUE
@@ -144,6 +145,14 @@ def test_compiled_reductions(
     monkeypatch.setattr(f"{__name__}.FEW", [call.attrs["axes"] for call in calls(op)])
     test_law(backend, op, name, rng)
     test_out(backend, op, name, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "name"), [(op, x) for op in FROM_TABLE for x in more_dtypes(op)])
+def test_more_dtypes_through_nx(op: str, name: str, rng: np.random.Generator) -> None:
+    test_law("nx", op, name, rng)
+    if op in WRITING:
+        test_out("nx", op, name, rng)
 
 
 def test_tables_are_complete() -> None:

@@ -14,20 +14,23 @@ from einloom.backend.cpu import cpu
 from einloom.backend.spec import ArraySpec, dtype_name
 
 Specs = tuple[ArraySpec, ...]
-DTYPES = {
-    "bool",
-    "uint8",
-    "int32",
-    "float16",
-    "float32",
-    "complex128",
-}  # of the classes that Nx has
+DTYPES = {"bool", "uint8", "int32", "float16", "float32", "complex128"}  # one or two of each class
+OTHERS = {
+    *("int8", "int16", "int64", "uint16", "uint32", "uint64"),
+    *("bfloat16", "float64", "complex64"),
+}
 
 
 def name_of(row: OpRow) -> str:
     """What Nx calls an op; nothing where it asks for none."""
     asked = [name.removeprefix("nx ") for name in row.asked.split(", ") if name.startswith("nx ")]
     return asked[0] if asked else ""
+
+
+def more_dtypes(op: str) -> list[str]:
+    """Those of Nx that are left for longer runs."""
+    known = cpu().capabilities().get(op, frozenset()) if name_of(CATALOGUE[op]) else frozenset()
+    return sorted(known & OTHERS) if op != "threefry2x32" else []
 
 
 def into(call: Callable[..., Array], outputs: Specs, out: Array | None, *arrays: Array) -> Array:
