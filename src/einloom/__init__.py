@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same at run time
     from . import fft as fft
     from . import linalg as linalg
+    from . import random as random
     from ._base.caches import cache_info, clear_caches
     from ._base.errors import (
         CallError,
@@ -84,7 +85,7 @@ _HOME = {
     "program.template": ("ProgramTemplate",),
     "program.trace": ("trace",),
 }
-_ROOMS = ("fft", "linalg")
+_ROOMS = ("fft", "linalg", "random")
 """Packages of their own that an attribute of einloom names."""
 
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
