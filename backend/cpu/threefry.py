@@ -10,6 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..catalogue import Attrs
+from ..protocol import Kernel
+from ..spec import ArraySpec
+from .buffers import empty
+
 Array = np.ndarray[Any, Any]
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -17,16 +22,40 @@ _PARITY = 0x1BD11BDA
 _WORD = 0xFFFFFFFF
 
 
+def bind_threefry(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    """Words are the operands' integers modulo 2**32; a dtype of fewer bits keeps the lowest of a result."""
+
+    def run(key: Any, counter: Any, out: Any = None) -> Any:
+        if out is None:
+            out = empty(output.shape, output.dtype)
+        k0, k1, x0, x1 = (
+            words[..., half].astype(np.uint32, order="C")
+            for words in (key, counter)
+            for half in (0, 1)
+        )
+        for half, word in enumerate(enciphered(k0, k1, x0, x1)):
+            out[..., half] = word.astype(output.dtype)
+        return out
+
+    return run
+
+
 def threefry2x32(key: tuple[int, int], x0: Array, x1: Array) -> tuple[Array, Array]:
     """Both words of each block (x0, x1) of uint32, enciphered by the words of the key."""
-    words = (key[0] & _WORD, key[1] & _WORD, (key[0] ^ key[1] ^ _PARITY) & _WORD)
-    a = x0 + np.uint32(words[0])
-    b = x1 + np.uint32(words[1])
-    for group in range(5):
-        for rotation in _ROTATIONS[group % 2]:
-            a += b
-            b = (b << np.uint32(rotation)) | (b >> np.uint32(32 - rotation))
-            b ^= a
-        a += np.uint32(words[(group + 1) % 3])
-        b += np.uint32((words[(group + 2) % 3] + group + 1) & _WORD)
+    k0, k1 = (np.asarray(word & _WORD).astype(np.uint32) for word in key)
+    return enciphered(k0, k1, x0, x1)
+
+
+def enciphered(k0: Array, k1: Array, x0: Array, x1: Array) -> tuple[Array, Array]:
+    """Both words of blocks (x0, x1) under keys (k0, k1), all of uint32."""
+    with np.errstate(over="ignore"):  # scalars would warn
+        words = (k0, k1, k0 ^ k1 ^ np.uint32(_PARITY))
+        a, b = x0 + k0, x1 + k1
+        for group in range(5):
+            for rotation in _ROTATIONS[group % 2]:
+                a = a + b
+                b = (b << np.uint32(rotation)) | (b >> np.uint32(32 - rotation))
+                b = b ^ a
+            a = a + words[(group + 1) % 3]
+            b = b + (words[(group + 2) % 3] + np.uint32(group + 1))
     return a, b
