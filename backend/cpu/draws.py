@@ -222,32 +222,3 @@ def as_uint64(words: Array) -> Array:
     if sys.byteorder == "little":
         return words.view(np.uint64)
     return words[::2] | words[1::2].astype(np.uint64) << np.uint64(32)
-
-
-# ---- permutations --------------------------------------------------------------------------------
-
-
-def order(key: Key, n: int) -> Array:
-    """The order of n places by their words as numbers of 64 bits; of equal ones the first comes first.
-
-    Numbers are sorted, not pairs: their lowest bits give way to the place. Where the bits above are equal,
-    which few are, those numbers are then put in order by all bits.
-    """
-    words = empty((2 * n,), np.dtype(np.uint32))
-    fill(WORDS, key, words)
-    whole = as_uint64(words)
-    mask = np.uint64((1 << max(n - 1, 0).bit_length()) - 1)
-    packed = whole & ~mask
-    packed |= np.arange(n, dtype=np.uint64)
-    packed.sort()
-    found = (packed & mask).astype(np.int64)
-    packed &= ~mask
-    same = packed[1:] == packed[:-1]
-    tied = np.zeros(n, bool)
-    tied[1:] |= same
-    tied[:-1] |= same
-    (tied_at,) = np.nonzero(tied)
-    if tied_at.size:
-        among = found[tied_at]
-        found[tied_at] = among[np.lexsort((among, whole[among]))]
-    return found

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from einloom import options
-from einloom.backend.cpu import draws
+from einloom.backend.cpu import draws, orders
 from einloom.backend.cpu.kernels import numbers
 from einloom.backend.cpu.threefry import threefry2x32
 
@@ -186,15 +186,20 @@ def test_normal_numbers_reach_what_is_said() -> None:
 # ---- orders -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 17, 1000, 70_000])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 17, 1000, 32_768, 70_000, 131_072])
 def test_an_order_sorts_the_words(n: int) -> None:
     a, b = words(KEY, range(n))
     whole = (b.astype(np.uint64) << np.uint64(32)) | a
-    assert draws.order(KEY, n).tolist() == np.argsort(whole, kind="stable").tolist()
+    wanted = np.argsort(whole, kind="stable").tolist()
+    for small, threads in ((np.inf, 1), (0, 1), (0, 3)):
+        with options(small=small, threads=threads):
+            assert orders.order(KEY, n).tolist() == wanted
 
 
-def test_equal_words_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bucket", [50, orders.BUCKET])
+def test_equal_words_keep_their_order(bucket: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
+    monkeypatch.setattr(orders, "BUCKET", bucket)
     low_bits = [
         rng.integers(4, size=2000),
         rng.integers(3, size=2000),
@@ -204,6 +209,8 @@ def test_equal_words_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(draw: Any, key: Any, out: np.ndarray) -> None:
         out[:] = few
 
-    monkeypatch.setattr(draws, "fill", fill)
+    monkeypatch.setattr(orders, "fill", fill)
     whole = (few[1::2].astype(np.uint64) << np.uint64(32)) | few[::2]
-    assert draws.order(KEY, 2000).tolist() == np.argsort(whole, kind="stable").tolist()
+    for small in (0, np.inf):
+        with options(small=small):
+            assert orders.order(KEY, 2000).tolist() == np.argsort(whole, kind="stable").tolist()

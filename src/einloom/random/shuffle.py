@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import CallError, ConversionError, ShapeError
-from ..backend.cpu.draws import order
+from ..backend.cpu.orders import order
 from ..backend.dims import DimExpr
 from ..backend.door import as_ndarray, is_torch, to_torch
 from ..program.trace import Traced
@@ -70,10 +70,13 @@ def _of_integers(call: str, key: Any, n: Any, out: Any) -> Any:
     if isinstance(key, Traced):
         refuse_out(call, out)
         return record("permutation", key, n=n)
-    found = order(words_of(key), int(n))
     if out is None:
-        return found
-    np.copyto(_target(call, out, found.shape, found.dtype), found)
+        return order(words_of(key), int(n))
+    target = _target(call, out, (int(n),), np.dtype(np.int64))
+    if target.flags.c_contiguous and target.flags.aligned:
+        order(words_of(key), int(n), target)
+    else:
+        np.copyto(target, order(words_of(key), int(n)))
     return out
 
 
