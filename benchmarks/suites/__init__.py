@@ -18,6 +18,7 @@ from .overhead import overhead
 from .permutations import permutations
 from .plan import plan
 from .program import program
+from .random_numbers import random_numbers
 from .reductions import reductions
 from .tccg import tccg, tccg_full
 from .threads import threads
@@ -38,6 +39,7 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "plan": plan,
     "linalg": linalg,
     "fft": fft,
+    "random": random_numbers,
     "import": imports,
 }
 
