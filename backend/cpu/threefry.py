@@ -17,7 +17,7 @@ from ..protocol import Kernel
 from ..spec import ArraySpec
 from .buffers import empty
 from .elementwise import BLOCK, over_blocks
-from .kernels.threefry import encipher
+from .kernels.encipher import encipher
 from .strided import element_strides
 
 Array = np.ndarray[Any, Any]
@@ -99,31 +99,3 @@ def enciphered(k0: Array, k1: Array, x0: Array, x1: Array) -> tuple[Array, Array
             a = a + words[(group + 1) % 3]
             b = b + (words[(group + 2) % 3] + np.uint32(group + 1))
     return a, b
-
-
-def bits64(seed: int, stream: int, n: int) -> Array:
-    """n words of 64 random bits: the key is the seed, the counter the place with the stream above it."""
-    place = np.arange(n, dtype=np.uint64)
-    low = (place & np.uint64(_WORD)).astype(np.uint32)
-    high = (place >> np.uint64(32)).astype(np.uint32) | np.uint32(stream << 24)
-    a, b = threefry2x32((seed, seed >> 32), low, high)
-    return (b.astype(np.uint64) << np.uint64(32)) | a.astype(np.uint64)
-
-
-def uniform(seed: int, stream: int, n: int) -> Array:
-    """n numbers of float64 in [0, 1): the top 53 bits of each word."""
-    return (bits64(seed, stream, n) >> np.uint64(11)) * 2.0**-53
-
-
-def normal(seed: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Independent normal numbers of mean 0 and variance 1; complex ones have that in both parts together.
-
-    By G. Box and M. Muller, Ann. Math. Stat. 29, 610 (1958).
-    """
-    n = int(np.prod(shape, dtype=np.int64))
-    radius = np.sqrt(-2 * np.log1p(-uniform(seed, 0, n)))
-    angle = 2 * np.pi * uniform(seed, 1, n)
-    if dtype.kind == "c":
-        values = radius * np.sqrt(0.5) * np.exp(1j * angle)
-        return values.reshape(shape).astype(dtype)
-    return (radius * np.cos(angle)).reshape(shape).astype(dtype)

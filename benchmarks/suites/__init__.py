@@ -20,6 +20,7 @@ from .overhead import overhead
 from .permutations import permutations
 from .plan import plan
 from .program import program
+from .random_numbers import random_numbers
 from .reductions import reductions
 from .tccg import tccg, tccg_full
 from .threads import threads
@@ -42,6 +43,7 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "fft": fft,
     "index": index,
     "order": order,
+    "random": random_numbers,
     "import": imports,
 }
 

@@ -1,0 +1,96 @@
+"""Diagonals of any two axes, and their sums."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from .._base.errors import CallError, ShapeError
+from ..backend.dims import maximum, minimum
+from .values import Ops, Out, asked_dtype, last, one_axis, operands, widened
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The elements whose index on axis2 is `offset` more than that on axis1, along a last axis, as a view.
+
+    Args:
+        a: array with two axes at least.
+        offset: which diagonal; one outside the array has no element.
+        axis1, axis2: the axes of its rows and columns.
+
+    Returns:
+        [..., k], a view of `a`, which may be written; k = min(m - max(-offset, 0), n - max(offset, 0)) >= 0.
+
+    Raises:
+        ShapeError: fewer than two axes, or axes that are none or equal. CallError: no integers.
+
+    As `numpy.diagonal`, whose view cannot be written. The main diagonals of square arrays are also
+    `einsum("...ii->...i")`.
+
+    >>> import numpy as np
+    >>> diagonal(np.arange(6).reshape(2, 3), 1)
+    array([1, 5])
+    >>> diagonal(np.ones((2, 3, 4, 5)), axis1=1, axis2=-1).shape
+    (2, 4, 3)
+    """
+    ops, (x,) = operands("diagonal", a)
+    return Out("diagonal", None, ops).finished(
+        _diagonal("diagonal", ops, x, offset, axis1, axis2), a
+    )
+
+
+def _diagonal(call: str, ops: Ops, x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+    ndim = len(x.shape)
+    if ndim < 2:
+        raise ShapeError(f"{call}: a has shape {x.shape}; a diagonal needs two axes")
+    rows, columns = one_axis(call, axis1, ndim, "axis1"), one_axis(call, axis2, ndim, "axis2")
+    if rows == columns:
+        raise ShapeError(f"{call}(axis1={axis1}, axis2={axis2}): these are the same axis")
+    try:
+        offset = index(offset)
+    except TypeError:
+        raise CallError(f"{call}(offset={offset!r:.60}): give an integer") from None
+    starts: list[Any] = [0] * ndim
+    stops = list(x.shape)
+    starts[rows] = minimum(max(-offset, 0), x.shape[rows])
+    starts[columns] = minimum(max(offset, 0), x.shape[columns])
+    length = minimum(x.shape[rows] - starts[rows], x.shape[columns] - starts[columns])
+    length = maximum(length, 0)
+    stops[rows], stops[columns] = starts[rows] + length, starts[columns] + length
+    if starts != [0] * ndim or stops != list(x.shape):
+        x = ops.op("slice", x, starts=tuple(starts), stops=tuple(stops), steps=(1,) * ndim)
+    first, second = sorted((rows, columns))
+    found = ops.op("extract_diagonal", x, axes=(first, second))
+    perm = (*(axis for axis in range(ndim - 1) if axis != first), first)
+    return found if perm == tuple(range(ndim - 1)) else ops.op("transpose", found, perm=perm)
+
+
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> Any:
+    """The sum of a diagonal: the sum over i of a[i, i + offset] for the two axes.
+
+    Args:
+        a: array with two axes at least.
+        offset, axis1, axis2: as in `diagonal`.
+        dtype: in which it is summed; default that of a, and for bool and short integers int64 or uint64.
+        out: where the result is written.
+
+    Returns:
+        array without the two axes, a number if there are no others; `out` if given.
+
+    Raises:
+        ShapeError, CallError, DTypeError: as `diagonal`; or `out` does not fit.
+
+    As `numpy.trace`, with wide accumulators. `einloom.trace` is another function: it records programs.
+
+    >>> trace([[1, 2], [3, 4]])
+    np.int64(5)
+    """
+    ops, (x,) = operands("trace", a)
+    into = Out("trace", out, ops)
+    x = _diagonal("trace", ops, x, offset, axis1, axis2)
+    wanted = widened(x.dtype) if dtype is None else asked_dtype("trace", dtype)
+    x = ops.convert(x, wanted)
+    target = into.array if into.fits(x.shape[:-1], wanted, x) else None
+    return into.finished(last(ops, into, target, "reduce_sum", x, axes=(len(x.shape) - 1,)), a)
