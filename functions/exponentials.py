@@ -35,7 +35,8 @@ def logsumexp(
         axis: an axis or several; None: all.
         b: weights, which broadcast with a; elements of weight 0 do not count, be they infinite.
         keepdims: keep the axes, with size 1.
-        return_sign: return log |sum| and the sum's sign, or phase; without it negative sums give NaN.
+        return_sign: return the logarithm of the sum's absolute value, and its sign or phase; without it
+            negative sums give NaN.
         out: where the logarithm is written.
 
     Returns:
