@@ -33,6 +33,7 @@ from .nx_calls import (
     reduced,
     reduction,
     tensor,
+    tuple_of,
     unary,
 )
 from .nx_fft import fft, ifft, irfft, rfft
@@ -236,7 +237,7 @@ def scatter(
     >>> nx.scatter(np.zeros(4), indices=at, updates=updates, axis=0, mode="add").tolist()
     [0.0, 50.0, 20.0, 0.0]
     """
-    attrs = {"axis": axis, "mode": mode, "unique_indices": unique_indices}
+    attrs: dict[str, Any] = {"axis": axis, "mode": mode, "unique_indices": unique_indices}
     index = as_int32("scatter", "indices", indices)
     return call("scatter", "scatter_along_axis", template, index, updates, **attrs)
 
@@ -267,8 +268,8 @@ def unfold(
     array([[1, 2],
            [2, 3]])
     """
-    low, high = pairs_of("unfold", "padding", padding, len(kernel_size))
-    window = _window(kernel_size, stride, dilation)
+    window = _window("unfold", kernel_size, stride, dilation)
+    low, high = pairs_of("unfold", "padding", padding, len(window["kernel"]))
     return call("unfold", "unfold", t, **window, low=low, high=high)
 
 
@@ -296,12 +297,17 @@ def fold(
     >>> nx.fold(np.array([[1, 2], [2, 3]]), output_size=(3,), **how)
     array([1, 4, 3])
     """
-    low, high = pairs_of("fold", "padding", padding, len(kernel_size))
-    window = _window(kernel_size, stride, dilation)
-    return call("fold", "fold", t, sizes=tuple(output_size), **window, low=low, high=high)
+    window = _window("fold", kernel_size, stride, dilation)
+    low, high = pairs_of("fold", "padding", padding, len(window["kernel"]))
+    sizes = tuple_of("fold", "output_size", output_size)
+    return call("fold", "fold", t, sizes=sizes, **window, low=low, high=high)
 
 
 def _window(
-    kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+    name: str, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> dict[str, Any]:
-    return {"kernel": tuple(kernel), "strides": tuple(stride), "dilation": tuple(dilation)}
+    return {
+        "kernel": tuple_of(name, "kernel_size", kernel),
+        "strides": tuple_of(name, "stride", stride),
+        "dilation": tuple_of(name, "dilation", dilation),
+    }

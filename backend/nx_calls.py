@@ -18,7 +18,7 @@ from .._base.errors import (
 from .catalogue import CATALOGUE
 from .cpu import cpu
 from .rules import check_axes
-from .spec import dtype_name
+from .spec import dtype_from_name, dtype_name
 
 Array = np.ndarray[Any, Any]
 MOST_INDEX = int(np.iinfo(np.int32).max)
@@ -44,18 +44,17 @@ class Reduction(Protocol):
     ) -> Array: ...
 
 
-def call(name: str, op: str, *arrays: Array, **attrs: Any) -> Array:
-    """What `op` makes of the arrays; errors speak of `name`."""
+def call(name: str, op: str, *arrays: Array, out: Array | None = None, **attrs: Any) -> Array:
+    """What `op` makes of the arrays, in `out` if there is one; errors speak of `name`."""
     with spoken_for(f"nx.{name}", op):
-        return cpu().apply(op, attrs, *arrays)
+        return cpu().apply(op, attrs, *arrays, out=out)
 
 
 def compute(name: str, op: str, *arrays: Array, out: Array, **attrs: Any) -> Array:
-    """The same, written into `out`."""
+    """The same, where there must be one."""
     if out is None:
         raise CallError(f"nx.{name}(out=None): give the tensor to write to; nx.buffer makes one")
-    with spoken_for(f"nx.{name}", op):
-        return cpu().apply(op, attrs, *arrays, out=out)
+    return call(name, op, *arrays, out=out, **attrs)
 
 
 def tensor(name: str, x: Array) -> Array:
@@ -63,6 +62,21 @@ def tensor(name: str, x: Array) -> Array:
     if isinstance(x, (np.ndarray, np.generic)):
         return np.asarray(x)
     raise ConversionError(f"nx.{name}: a tensor is a {type(x).__name__}; pass a numpy.ndarray")
+
+
+def tuple_of(name: str, what: str, values: Sequence[Any]) -> tuple[Any, ...]:
+    """The values of a list or tuple; a number alone is no list of one."""
+    if isinstance(values, (tuple, list)):
+        return tuple(values)
+    raise CallError(f"nx.{name}: {what}={values!r} must be a tuple or a list")
+
+
+def dtype_of(name: str, dtype: Any) -> np.dtype[Any]:
+    """What NumPy makes of a dtype, or its name."""
+    try:
+        return dtype_from_name(dtype) if isinstance(dtype, str) else np.dtype(dtype)
+    except (DTypeError, TypeError) as error:
+        raise DTypeError(f"nx.{name}: dtype={dtype!r} is no dtype ({error})") from None
 
 
 def unary(name: str, op: str) -> Unary:
@@ -81,7 +95,7 @@ def binary(name: str, op: str) -> Binary:
 
 def reduction(name: str, **attrs: Any) -> Reduction:
     def run(x: Array, /, *, axes: Sequence[int], keepdims: bool, out: Array) -> Array:
-        axes = tuple(axes)
+        axes = tuple_of(name, "axes", axes)
         target = reduced(name, out, axes, keepdims, tensor(name, x))
         compute(name, name, x, out=target, axes=axes, **attrs)
         return out
@@ -130,7 +144,8 @@ def pairs_of(
     name: str, what: str, pairs: Sequence[tuple[int, int]], ndim: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The first of each pair, and the second."""
-    if any(len(pair) != 2 for pair in pairs):
+    pairs = tuple_of(name, what, pairs)
+    if any(not isinstance(pair, (tuple, list)) or len(pair) != 2 for pair in pairs):
         raise CallError(f"nx.{name}: {what}={pairs!r} must be pairs of integers")
     if len(pairs) != ndim:
         raise ShapeError(f"nx.{name}: {what}={pairs!r} must be {ndim} pairs, one for each axis")

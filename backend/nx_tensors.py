@@ -10,7 +10,7 @@ import numpy as np
 from .._base.errors import CallError, ConversionError, DTypeError, ShapeError, spoken_for
 from .cpu import cpu
 from .dtypes import check_number
-from .nx_calls import Array, call, compute, pairs_of, tensor
+from .nx_calls import Array, call, compute, dtype_of, pairs_of, tensor, tuple_of
 from .protocol import Backend, View
 from .rules import check_integers
 from .spec import ArraySpec, dtype_name
@@ -60,20 +60,20 @@ def to_host(t: Array) -> Array:
 
 def buffer(ctx: Backend, dtype: Any, shape: Sequence[int]) -> Array:
     """A C-contiguous tensor with undefined contents."""
-    return np.asarray(ctx.empty(ArraySpec(np.dtype(dtype), _sizes("buffer", shape))))
+    return np.asarray(ctx.empty(ArraySpec(dtype_of("buffer", dtype), _sizes("buffer", shape))))
 
 
 def full(ctx: Backend, dtype: Any, shape: Sequence[int], value: complex) -> Array:
     """A C-contiguous tensor of which every element is `value`, a Python number that the dtype has."""
-    check_number("nx.full", "value", value, np.dtype(dtype), whole=True)
-    return np.asarray(ctx.full(_sizes("full", shape), value, np.dtype(dtype)))
+    dtype = dtype_of("full", dtype)
+    check_number("nx.full", "value", value, dtype, whole=True)
+    return np.asarray(ctx.full(_sizes("full", shape), value, dtype))
 
 
 def _sizes(name: str, shape: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(shape, (tuple, list)):
-        raise CallError(f"nx.{name}: shape={shape!r} is no tuple of sizes")
-    check_integers(f"nx.{name}", "shape", tuple(shape), len(shape))
-    return tuple(shape)
+    sizes = tuple_of(name, "shape", shape)
+    check_integers(f"nx.{name}", "shape", sizes, len(sizes))
+    return sizes
 
 
 def from_host(ctx: Backend, buffer: Array) -> Array:
@@ -92,23 +92,23 @@ def from_host(ctx: Backend, buffer: Array) -> Array:
 
 def expand(t: Array, shape: Sequence[int]) -> Array:
     """A view of t with axes of size 1 repeated, or a scalar along any axes."""
-    t = tensor("expand", t)
+    t, shape = tensor("expand", t), tuple_of("expand", "shape", shape)
     if t.ndim not in (0, len(shape)):
         raise ShapeError(
-            f"nx.expand: {tuple(shape)} has not the {t.ndim} axes of {t.shape}; reshape it first"
+            f"nx.expand: {shape} has not the {t.ndim} axes of {t.shape}; reshape it first"
         )
     axes = tuple(range(t.ndim))
-    return call("expand", "broadcast_in_dim", t, shape=tuple(shape), axes=axes)
+    return call("expand", "broadcast_in_dim", t, shape=shape, axes=axes)
 
 
 def reshape(t: Array, shape: Sequence[int]) -> Array:
     """The elements of t in row-major order under another shape: a view where strides allow."""
-    return call("reshape", "reshape", t, shape=tuple(shape))
+    return call("reshape", "reshape", t, shape=tuple_of("reshape", "shape", shape))
 
 
 def permute(t: Array, axes: Sequence[int]) -> Array:
     """A view of t whose axis k is axis axes[k] of t."""
-    return call("permute", "transpose", t, perm=tuple(axes))
+    return call("permute", "transpose", t, perm=tuple_of("permute", "axes", axes))
 
 
 def shrink(t: Array, ranges: Sequence[tuple[int, int]]) -> Array:
@@ -119,7 +119,7 @@ def shrink(t: Array, ranges: Sequence[tuple[int, int]]) -> Array:
 
 def flip(t: Array, axes: Sequence[bool]) -> Array:
     """A view of t with those axes reversed that are marked."""
-    t = tensor("flip", t)
+    t, axes = tensor("flip", t), tuple_of("flip", "axes", axes)
     if len(axes) != t.ndim or not all(isinstance(marked, (bool, np.bool_)) for marked in axes):
         raise CallError(f"nx.flip: axes={axes!r} must be {t.ndim} bools, one for each axis")
     return call("flip", "reverse", t, axes=tuple(np.flatnonzero(axes).tolist()))
@@ -133,6 +133,7 @@ def pad(t: Array, padding: Sequence[tuple[int, int]], fill_value: complex) -> Ar
 
 def cat(tensors: Sequence[Array], *, axis: int, out: Array) -> Array:
     """out = the tensors one after another along axis."""
+    tensors = tuple_of("cat", "tensors", tensors)
     if not tensors:
         raise CallError("nx.cat: there are no tensors; pass one at least")
     return compute("cat", "concatenate", *tensors, out=out, axis=axis)
