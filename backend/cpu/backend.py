@@ -44,7 +44,7 @@ from .fft_ops import bind_fft, fft_scratch_bytes
 from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
 from .gemm_batch import gemm_batch
-from .indexing import bind_gather, gather_scratch_bytes
+from .indexing import bind_gather
 from .lanes import bind_lanes, lanes_bytes
 from .order import bind_argsort, bind_sort
 from .products import bind_product, bind_product_added, product_scratch_bytes
@@ -52,13 +52,13 @@ from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_by
 from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_bytes
 from .scan import bind_scan
 from .scattering import bind_scatter, bind_scatter_along_axis
+from .scratch import GATHERS, indexing_scratch_bytes
 from .strided import MOST_AXES
 from .taking import bind_take, bind_take_along_axis
 from .threads import parallel_for, stay
 from .threefry import bind_threefry
 
 FFTS = ("fft", "ifft", "rfft", "irfft")
-GATHERS = ("gather", "gather_dynamic_slice_sizes")
 BINDERS: dict[str, structure.Binder] = {
     **{op: bind_elementwise(evaluate) for op, evaluate in EVALUATE.items()},
     "identity": structure.bind_identity,
@@ -288,11 +288,9 @@ class CpuBackend:
             return normal_exponent_scratch_bytes(inputs[0], threads)
         if op == "ldexp" and compute_dtype(inputs[0].dtype) != inputs[0].dtype:
             return threads * TEMPORARIES * BLOCK
-        if op in GATHERS:
-            return gather_scratch_bytes(attrs, inputs)
         if op in FFTS:
             return fft_scratch_bytes(op, attrs, inputs[0], threads)
-        return 0
+        return indexing_scratch_bytes(op, attrs, inputs, outputs, threads) or 0
 
     def fused_scratch_bytes(self, plan: FusionPlan, foreign: Axes = ()) -> int:
         if isinstance(plan, ProductFusionPlan):

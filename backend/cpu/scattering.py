@@ -18,6 +18,7 @@ from ..rules import replaced
 from ..spec import ArraySpec, Shape, compute_dtype
 from .buffers import empty
 from .move import move
+from .scattered import scattered, windows_added
 from .taking import wrapped
 
 
@@ -30,11 +31,16 @@ def bind_scatter_along_axis(
     def run(x: Any, indices: Any, updates: Any, out: Any = None) -> Any:
         if out is None:
             out = empty(output.shape, output.dtype)
+        target = _started(out, x, adds)
+        updates = updates.astype(target.dtype, copy=False)
+        if scattered(target, indices, updates, axis, adds):
+            return _finished(out, target)
         places = wrapped("scatter_along_axis", indices, n, axis)
         steps = _steps(output.shape)
         lines = replaced(output.shape, axis, 1)
         flat = _offsets(lines, steps) + places * steps[axis]
-        return _updated(out, x, flat, updates, adds)
+        _update(target, flat, updates, adds)
+        return _finished(out, target)
 
     return run
 
@@ -53,6 +59,10 @@ def bind_scatter(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
     def run(x: Any, indices: Any, updates: Any, out: Any = None) -> Any:
         if out is None:
             out = empty(output.shape, output.dtype)
+        target = _started(out, x, adds=True)
+        updates = updates.astype(target.dtype, copy=False)
+        if windows_added(target, indices, updates, attrs):
+            return _finished(out, target)
         if vector == indices.ndim:
             indices = indices[..., None]
         vectors = np.moveaxis(indices, vector, 0).reshape(len(mapped), count)
@@ -62,7 +72,8 @@ def bind_scatter(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
             places += np.where(fits, starts, 0) * steps[axis]
         turned = updates.transpose(*batch, *window).reshape(count, math.prod(sizes))
         flat = places[fits, None] + _offsets(sizes, steps).reshape(-1)
-        return _updated(out, x, flat, turned[fits], adds=True)
+        _update(target, flat, turned[fits], adds=True)
+        return _finished(out, target)
 
     return run
 
@@ -80,21 +91,31 @@ def _offsets(shape: Shape, steps: list[int]) -> Any:
     return offsets
 
 
-def _updated(out: Any, x: Any, flat: Any, updates: Any, adds: bool) -> Any:
-    """x with updates at offsets `flat`, written to out; one after another."""
+def _started(out: Any, x: Any, adds: bool) -> Any:
+    """x as it is before the updates: in out, or in an array wide enough for sums."""
     wide = compute_dtype(out.dtype) if adds else out.dtype
-    is_target = out.flags.c_contiguous and out.flags.aligned and wide == out.dtype
-    target = out if is_target else empty(out.shape, wide)
     if wide == out.dtype:
-        move(target, x)
-    else:
-        np.copyto(target, x)
-    elements, offsets, values = target.reshape(-1), flat.reshape(-1), updates.reshape(-1)
-    with np.errstate(all="ignore"):
-        if adds:
-            np.add.at(elements, offsets, values.astype(wide, copy=False))
-        else:
-            elements[offsets] = values
-        if target is not out:
+        return move(out, x)
+    target = empty(out.shape, wide)
+    np.copyto(target, x)
+    return target
+
+
+def _finished(out: Any, target: Any) -> Any:
+    if target is not out:
+        with np.errstate(all="ignore"):
             np.copyto(out, target, casting="unsafe")
     return out
+
+
+def _update(target: Any, flat: Any, updates: Any, adds: bool) -> None:
+    """Make updates at offsets `flat` of the row-major target, one after another."""
+    elements = np.ascontiguousarray(target).reshape(-1)
+    offsets, values = flat.reshape(-1), updates.reshape(-1)
+    with np.errstate(all="ignore"):
+        if adds:
+            np.add.at(elements, offsets, values)
+        else:
+            elements[offsets] = values
+    if not np.may_share_memory(elements, target):
+        np.copyto(target, elements.reshape(target.shape))

@@ -15,15 +15,24 @@ from ..catalogue import Attrs
 from ..protocol import Kernel
 from ..spec import ArraySpec
 from .buffers import empty
+from .picking import Loop, picked
 
 
 def bind_take(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     axis = attrs["axis"]
-    n, ahead = inputs[0].shape[axis], (slice(None),) * axis
+    n, ahead, k = inputs[0].shape[axis], (slice(None),) * axis, len(inputs[1].shape)
+    loops: list[Loop] = [
+        (size, d, None, d - axis)
+        if axis <= d < axis + k
+        else (size, d, d if d < axis else d + 1 - k, None)
+        for d, size in enumerate(output.shape)
+    ]
 
     def run(x: Any, indices: Any, out: Any = None) -> Any:
         if out is None:
             out = empty(output.shape, output.dtype)
+        if n and picked(out, x, indices, loops, [(0, axis, n)]):
+            return out
         places = wrapped("take", indices, n, axis)
         np.copyto(out, x[(*ahead, places, ...)])
         return out
@@ -34,10 +43,15 @@ def bind_take(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) ->
 def bind_take_along_axis(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     axis = attrs["axis"]
     n = inputs[0].shape[axis]
+    loops: list[Loop] = [
+        (size, d, None if d == axis else d, d) for d, size in enumerate(output.shape)
+    ]
 
     def run(x: Any, indices: Any, out: Any = None) -> Any:
         if out is None:
             out = empty(output.shape, output.dtype)
+        if n and picked(out, x, indices, loops, [(0, axis, n)]):
+            return out
         places = wrapped("take_along_axis", indices, n, axis)
         np.copyto(out, np.take_along_axis(x, places, axis))
         return out

@@ -6,14 +6,19 @@ depends on its key and its place alone, never on what was drawn before or on how
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
+from ..._base.options import get_options
 from ..catalogue import Attrs
 from ..protocol import Kernel
 from ..spec import ArraySpec
 from .buffers import empty
+from .elementwise import BLOCK, over_blocks
+from .kernels.encipher import encipher
+from .strided import element_strides
 
 Array = np.ndarray[Any, Any]
 
@@ -28,16 +33,51 @@ def bind_threefry(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
     def run(key: Any, counter: Any, out: Any = None) -> Any:
         if out is None:
             out = empty(output.shape, output.dtype)
-        k0, k1, x0, x1 = (
-            words[..., half].astype(np.uint32, order="C")
-            for words in (key, counter)
-            for half in (0, 1)
-        )
-        for half, word in enumerate(enciphered(k0, k1, x0, x1)):
-            out[..., half] = word.astype(output.dtype)
+        is_large = out.size >= max(1, get_options().small)
+        pairs, *operands = (_pairs(words) for words in (out, key, counter))
+        if is_large and pairs is not None and all(x is not None for x in operands):
+            over_blocks(_encipher, pairs, tuple(operands), cut=True)
+        else:
+            _by_numpy(out, key, counter)
         return out
 
     return run
+
+
+def threefry_scratch_bytes(words: ArraySpec, threads: int) -> int:
+    """Words of 32 bits and what becomes of them, or copies of blocks that are not contiguous."""
+    return 10 * 4 * words.size + 3 * threads * BLOCK
+
+
+def _pairs(words: Any) -> Any:
+    """Pairs of words as one integer each, the first word its lower half; None where they do not lie so."""
+    if words.itemsize != 4 or sys.byteorder != "little":
+        return None
+    strides = element_strides(words)
+    if strides is None or strides[-1] != 1 or any(n % 2 for n in strides[:-1]):
+        return None
+    if words.__array_interface__["data"][0] % 8:
+        return None
+    return words.view(np.uint64)[..., 0]
+
+
+def _encipher(out: Any, key: Any, counter: Any) -> None:
+    """A block of pairs."""
+    if not any(key.strides):
+        key = np.atleast_1d(key)[(slice(0, 1),) * max(1, key.ndim)]
+    keys = np.ascontiguousarray(key).reshape(-1)
+    target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+    encipher(target.reshape(-1), keys, np.ascontiguousarray(counter).reshape(-1))
+    if target is not out:
+        np.copyto(out, target)
+
+
+def _by_numpy(out: Any, key: Any, counter: Any) -> None:
+    k0, k1, x0, x1 = (
+        words[..., half].astype(np.uint32, order="C") for words in (key, counter) for half in (0, 1)
+    )
+    for half, word in enumerate(enciphered(k0, k1, x0, x1)):
+        out[..., half] = word.astype(out.dtype)
 
 
 def threefry2x32(key: tuple[int, int], x0: Array, x1: Array) -> tuple[Array, Array]:

@@ -12,8 +12,10 @@ from .fft import fft
 from .first_calls import cold
 from .gemm_batch import gemm_batch
 from .imports import imports
+from .index import index
 from .layouts import layouts
 from .linalg import linalg
+from .order import order
 from .overhead import overhead
 from .permutations import permutations
 from .plan import plan
@@ -39,6 +41,8 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "plan": plan,
     "linalg": linalg,
     "fft": fft,
+    "index": index,
+    "order": order,
     "random": random_numbers,
     "import": imports,
 }

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -729,18 +730,21 @@ def scan_rounding(attrs: Attrs, arrays: Sequence[Array], want: Array) -> tuple[f
     return 0.0, want
 
 
-def sum_rounding(attrs: Attrs, arrays: Sequence[Array], want: Array) -> tuple[float, Array]:
-    """Of any of the numbers that are added, whose moduli add up to no more than this everywhere."""
+def sum_rounding(
+    op: str, attrs: Attrs, arrays: Sequence[Array], want: Array
+) -> tuple[float, Array]:
     if attrs.get("mode") == "set":
         return 0.0, want
-    count = 1 + arrays[-1].size
-    moduli = sum(float(_modulus(x).sum()) for x in (arrays[0], arrays[-1]))
-    return tolerance(want.dtype, count, 1), np.full(want.shape, moduli, np.longdouble)
+    moduli = list(arrays)
+    moduli[0], moduli[-1] = (_modulus(x).astype("f8") for x in (arrays[0], arrays[-1]))
+    scale = np.zeros(want.shape)
+    LAWS[op](attrs, moduli, scale)
+    return tolerance(want.dtype, 1 + arrays[-1].size, 1), scale
 
 
 RUNNING = {
     "associative_scan": scan_rounding,
-    **dict.fromkeys(("scatter", "scatter_along_axis", "fold"), sum_rounding),
+    **{op: partial(sum_rounding, op) for op in ("scatter", "scatter_along_axis", "fold")},
 }
 
 

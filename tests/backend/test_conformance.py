@@ -63,6 +63,8 @@ def paths(backend: str, op: str, name: str, call: Call) -> list[str]:
         return ["as shipped"]
     if op in REDUCTIONS and not (name in REDUCTIONS[op] and call.attrs["axes"] in FEW):
         return ["as shipped"]
+    if op in COMPILED and name not in COMPILED[op]:
+        return ["as shipped"]
     return [how for how in PATHS if how != "two threads" or name in THREADED]
 
 
@@ -76,6 +78,17 @@ def calls_of(backend: str, op: str, dtype: np.dtype[Any]) -> list[Call]:
 # Handing work over takes longer than the work.
 THREADED = ("int64", "float32", "bfloat16", "object")
 
+
+# These are compiled for each dtype, or each element size, which takes seconds; see test_indexing.py.
+COMPILED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("take", "take_along_axis"), ("int8", "bfloat16", "float32", "int64", "complex128")
+    ),
+    **dict.fromkeys(("scatter", "fold", "associative_scan"), ("float32", "float16")),
+    "scatter_along_axis": ("int16", "float32", "float16"),
+    **dict.fromkeys(("sort", "argsort"), ("float32", "int64", "bfloat16", "complex64", "object")),
+    "threefry2x32": ("int32", "uint64"),
+}
 
 # A reduction is compiled for each dtype and arrangement of axes, which takes a second each; see
 # test_reductions for many arrangements of a few dtypes.
