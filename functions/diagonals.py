@@ -5,9 +5,12 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
+import numpy as np
+
 from .._base.errors import CallError, ShapeError
-from ..backend.dims import maximum, minimum
-from .values import Ops, Out, asked_dtype, last, one_axis, operands, widened
+from ..backend.dims import minimum
+from ..program.trace import Session, Traced
+from .values import DType, Out, asked_dtype, evaluated, one_axis, operands, widened
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
@@ -33,13 +36,17 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     >>> diagonal(np.ones((2, 3, 4, 5)), axis1=1, axis2=-1).shape
     (2, 4, 3)
     """
-    ops, (x,) = operands("diagonal", a)
-    return Out("diagonal", None, ops).finished(
-        _diagonal("diagonal", ops, x, offset, axis1, axis2), a
-    )
+    (x,) = operands("diagonal", a)
+    rows, columns, offset = _asked("diagonal", x, offset, axis1, axis2)
+    if isinstance(x, Traced):
+        return _recorded(x.session, x, rows, columns, offset)
+    found = np.diagonal(x, offset, rows, columns)
+    if x.flags.writeable:
+        found.flags.writeable = True
+    return Out("diagonal", None).finished(found, a)
 
 
-def _diagonal(call: str, ops: Ops, x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+def _asked(call: str, x: Any, offset: Any, axis1: Any, axis2: Any) -> tuple[int, int, int]:
     ndim = len(x.shape)
     if ndim < 2:
         raise ShapeError(f"{call}: a has shape {x.shape}; a diagonal needs two axes")
@@ -47,22 +54,25 @@ def _diagonal(call: str, ops: Ops, x: Any, offset: Any, axis1: Any, axis2: Any) 
     if rows == columns:
         raise ShapeError(f"{call}(axis1={axis1}, axis2={axis2}): these are the same axis")
     try:
-        offset = index(offset)
+        return rows, columns, index(offset)
     except TypeError:
         raise CallError(f"{call}(offset={offset!r:.60}): give an integer") from None
+
+
+def _recorded(session: Session, x: Traced, rows: int, columns: int, offset: int) -> Traced:
+    """Cut to where the diagonal is the main one; that is taken, and its axis goes last."""
+    ndim = len(x.shape)
     starts: list[Any] = [0] * ndim
     stops = list(x.shape)
     starts[rows] = minimum(max(-offset, 0), x.shape[rows])
     starts[columns] = minimum(max(offset, 0), x.shape[columns])
     length = minimum(x.shape[rows] - starts[rows], x.shape[columns] - starts[columns])
-    length = maximum(length, 0)
     stops[rows], stops[columns] = starts[rows] + length, starts[columns] + length
     if starts != [0] * ndim or stops != list(x.shape):
-        x = ops.op("slice", x, starts=tuple(starts), stops=tuple(stops), steps=(1,) * ndim)
+        x = session.op("slice", x, starts=tuple(starts), stops=tuple(stops), steps=(1,) * ndim)
     first, second = sorted((rows, columns))
-    found = ops.op("extract_diagonal", x, axes=(first, second))
-    perm = (*(axis for axis in range(ndim - 1) if axis != first), first)
-    return found if perm == tuple(range(ndim - 1)) else ops.op("transpose", found, perm=perm)
+    found = session.op("extract_diagonal", x, axes=(first, second))
+    return found.permuted((*(axis for axis in range(ndim - 1) if axis != first), first))
 
 
 def trace(
@@ -87,10 +97,15 @@ def trace(
     >>> trace([[1, 2], [3, 4]])
     np.int64(5)
     """
-    ops, (x,) = operands("trace", a)
-    into = Out("trace", out, ops)
-    x = _diagonal("trace", ops, x, offset, axis1, axis2)
+    (x,) = operands("trace", a)
+    rows, columns, offset = _asked("trace", x, offset, axis1, axis2)
+    into = Out("trace", out, (x,))
     wanted = widened(x.dtype) if dtype is None else asked_dtype("trace", dtype)
-    x = ops.convert(x, wanted)
-    target = into.array if into.fits(x.shape[:-1], wanted, x) else None
-    return into.finished(last(ops, into, target, "reduce_sum", x, axes=(len(x.shape) - 1,)), a)
+    shape = tuple(n for axis, n in enumerate(x.shape) if axis not in (rows, columns))
+    place = into.place(shape, wanted, x)
+    return into.finished(evaluated(_sum, (x,), rows, columns, offset, wanted, out=place), a)
+
+
+def _sum(session: Session, x: Traced, rows: int, columns: int, offset: int, dtype: DType) -> Traced:
+    found = session.convert(_recorded(session, x, rows, columns, offset), dtype)
+    return session.op("reduce_sum", found, axes=(len(found.shape) - 1,))

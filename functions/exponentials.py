@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from .._base.errors import DTypeError
 from ..backend.dtypes import class_of, real_of
 from ..backend.spec import Axes, Shape, dtype_name
-from ..program.trace import broadcast_shape
-from .values import DType, Ops, Out, common, last, operands, several_axes
+from ..program.trace import Session, Traced, broadcast_shape
+from .values import DType, Out, Record, common, evaluated, operands, several_axes
 
 
 def logsumexp(
@@ -34,7 +35,8 @@ def logsumexp(
         axis: an axis or several; None: all.
         b: weights, which broadcast with a; elements of weight 0 do not count, be they infinite.
         keepdims: keep the axes, with size 1.
-        return_sign: return log |sum| and the sum's sign, or phase; without it negative sums give NaN.
+        return_sign: return the logarithm of the sum's absolute value, and its sign or phase; without it
+            negative sums give NaN.
         out: where the logarithm is written.
 
     Returns:
@@ -53,69 +55,84 @@ def logsumexp(
     """
     call = "logsumexp"
     given = (a,) if b is None else (a, b)
-    ops, values = operands(call, *given)
-    into = Out(call, out, ops)
-    dtype = _inexact(call, common(call, values))
-    work = _working(dtype)
+    values = operands(call, *given)
+    into, dtype = Out(call, out, values), _inexact(call, common(call, values))
     shape = broadcast_shape(call, *(x.shape for x in values))
     axes = several_axes(call, axis, len(shape))
-    values = [ops.broadcast(ops.convert(x, work), shape) for x in values]
-    top, total, near = _sums(ops, *values, axes=axes)
+    settings = (axes, dtype, bool(keepdims))
     if return_sign:
-        size = ops.op("absolute", total)
-        near = None if near is None else (near[0], near[1], ops.op("absolute", near[2]))
-    else:
-        size = total
-        top = ops.convert(top, work)
-    found = ops.op("add", _logarithm(ops, size, near), top)
+        found, sign = evaluated(_size_and_sign, values, *settings, several=True)
+        return into.finished(found, *given), Out(call, None).finished(sign, *given)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)
+    place = into.place(kept, dtype, *values)
+    return into.finished(evaluated(_logarithm, values, *settings, out=place), *given)
+
+
+def _logarithm(session: Session, a: Traced, *rest: Any) -> Traced:
+    *weights, axes, dtype, keepdims = rest
+    top, total, near = _sums(session, (a, *weights), axes, dtype)
+    found = session.op("add", _log(session, total, near), session.convert(top, total.dtype))
+    return _narrowed(session, found, dtype, axes if keepdims else ())
+
+
+def _size_and_sign(session: Session, a: Traced, *rest: Any) -> tuple[Traced, Traced]:
+    *weights, axes, dtype, keepdims = rest
+    top, total, near = _sums(session, (a, *weights), axes, dtype)
+    if near is not None:
+        near = (near[0], near[1], session.op("absolute", near[2]))
+    found = session.op("add", _log(session, session.op("absolute", total), near), top)
     kept = axes if keepdims else ()
-    found = _narrowed(ops, found, dtype if not return_sign else real_of(dtype), kept)
-    found = into.finished(found, *given)
-    if not return_sign:
-        return found
-    sign = _narrowed(ops, ops.op("sign", total), dtype, kept)
-    return found, Out(call, None, ops).finished(sign, *given)
+    return (
+        _narrowed(session, found, real_of(dtype), kept),
+        _narrowed(session, session.op("sign", total), dtype, kept),
+    )
 
 
-def _sums(ops: Ops, x: Any, b: Any = None, *, axes: Axes) -> tuple[Any, Any, Any]:
+def _sums(
+    session: Session, values: Sequence[Traced], axes: Axes, dtype: DType
+) -> tuple[Any, Any, Any]:
     """t, the sum of b exp(x - t), and of real numbers (where r is small, r / m, m) for the sum m + r."""
-    none = _filled(ops, 0, x.dtype, x.shape)
-    counts = None if b is None else ops.op("not_equal", b, none)
-    level, top, shift = _shift(ops, x, counts, axes)
-    terms = ops.op("exp", ops.op("subtract", x, ops.convert(shift, x.dtype)))
+    shape = broadcast_shape("logsumexp", *(x.shape for x in values))
+    x, *weights = (session.broadcast(session.convert(v, _working(dtype)), shape) for v in values)
+    none = _filled(session, 0, x.dtype, x.shape)
+    counts = session.op("not_equal", weights[0], none) if weights else None
+    level, top, shift = _shift(session, x, counts, axes)
+    terms = session.op("exp", session.op("subtract", x, session.convert(shift, x.dtype)))
     if counts is not None:
-        terms = ops.op("select", counts, ops.op("multiply", b, terms), none)
+        terms = session.op("select", counts, session.op("multiply", weights[0], terms), none)
     if x.dtype.kind == "c":
-        return top, ops.op("reduce_sum", terms, axes=axes), None
-    highest = ops.op("equal", level, shift)
-    most = ops.op("reduce_sum", ops.op("select", highest, terms, none), axes=axes)
-    rest = ops.op("reduce_sum", ops.op("select", highest, none, terms), axes=axes)
-    half = ops.op("multiply", ops.op("absolute", most), _filled(ops, 0.5, x.dtype, most.shape))
-    is_small = ops.op("less", ops.op("absolute", rest), half)
-    return top, ops.op("add", most, rest), (is_small, ops.op("divide", rest, most), most)
+        return top, session.op("reduce_sum", terms, axes=axes), None
+    highest = session.op("equal", level, shift)
+    most = session.op("reduce_sum", session.op("select", highest, terms, none), axes=axes)
+    rest = session.op("reduce_sum", session.op("select", highest, none, terms), axes=axes)
+    half = session.op(
+        "multiply", session.op("absolute", most), _filled(session, 0.5, x.dtype, most.shape)
+    )
+    is_small = session.op("less", session.op("absolute", rest), half)
+    return top, session.op("add", most, rest), (is_small, session.op("divide", rest, most), most)
 
 
-def _shift(ops: Ops, x: Any, counts: Any, axes: Axes) -> tuple[Any, Any, Any]:
+def _shift(session: Session, x: Any, counts: Any, axes: Axes) -> tuple[Any, Any, Any]:
     """The real part of x where it counts, its largest along the axes, and that repeated; 0 if not finite."""
     real = real_of(x.dtype)
-    level = ops.op("real", x) if x.dtype.kind == "c" else x
+    level = session.op("real", x) if x.dtype.kind == "c" else x
     if counts is not None:
-        level = ops.op("select", counts, level, _filled(ops, -math.inf, real, x.shape))
-    top = ops.op("reduce_max", level, axes=axes, initial=-math.inf)
-    infinite = _filled(ops, math.inf, real, top.shape)
-    is_finite = ops.op("less", ops.op("absolute", top), infinite)
-    top = ops.op("select", is_finite, top, _filled(ops, 0, real, top.shape))
-    return level, top, _repeated(ops, top, axes, x.shape)
+        level = session.op("select", counts, level, _filled(session, -math.inf, real, x.shape))
+    top = session.op("reduce_max", level, axes=axes, initial=-math.inf)
+    infinite = _filled(session, math.inf, real, top.shape)
+    is_finite = session.op("less", session.op("absolute", top), infinite)
+    top = session.op("select", is_finite, top, _filled(session, 0, real, top.shape))
+    return level, top, _repeated(session, top, axes, x.shape)
 
 
-def _logarithm(ops: Ops, size: Any, near: Any) -> Any:
+def _log(session: Session, size: Any, near: Any) -> Any:
     """log of the sum: log m + log1p(r / m) where r is small."""
-    found = ops.op("log", size)
+    found = session.op("log", size)
     if near is None:
         return found
     is_small, ratio, most = near
-    fine = ops.op("add", ops.op("log1p", ratio), ops.op("log", most))
-    return ops.op("select", is_small, fine, found)
+    fine = session.op("add", session.op("log1p", ratio), session.op("log", most))
+    return session.op("select", is_small, fine, found)
 
 
 def softmax(x: Any, axis: Any = None, *, out: Any = None) -> Any:
@@ -137,10 +154,7 @@ def softmax(x: Any, axis: Any = None, *, out: Any = None) -> Any:
     >>> softmax([0.0, 0.0])
     array([0.5, 0.5])
     """
-    ops, into, dtype, terms, axes = _terms("softmax", x, axis, out)
-    terms = ops.op("exp", terms)
-    total = _repeated(ops, ops.op("reduce_sum", terms, axes=axes), axes, terms.shape)
-    return _final(ops, into, dtype, "divide", terms, total, x)
+    return _over("softmax", _softmax, x, axis, out)
 
 
 def log_softmax(x: Any, axis: Any = None, *, out: Any = None) -> Any:
@@ -151,25 +165,35 @@ def log_softmax(x: Any, axis: Any = None, *, out: Any = None) -> Any:
     >>> log_softmax([0.0, 1000.0])
     array([-1000.,     0.])
     """
-    ops, into, dtype, terms, axes = _terms("log_softmax", x, axis, out)
-    total = ops.op("log", ops.op("reduce_sum", ops.op("exp", terms), axes=axes))
-    return _final(ops, into, dtype, "subtract", terms, _repeated(ops, total, axes, terms.shape), x)
+    return _over("log_softmax", _log_softmax, x, axis, out)
 
 
-def _terms(call: str, x: Any, axis: Any, out: Any) -> tuple[Ops, Out, DType, Any, Axes]:
-    """x - t for the largest t along the axes."""
-    ops, (value,) = operands(call, x)
-    into, dtype = Out(call, out, ops), _inexact(call, value.dtype)
+def _over(call: str, record: Record, x: Any, axis: Any, out: Any) -> Any:
+    (value,) = operands(call, x)
+    into, dtype = Out(call, out, (value,)), _inexact(call, value.dtype)
     axes = several_axes(call, axis, len(value.shape))
-    value = ops.convert(value, _working(dtype))
-    _, _, shift = _shift(ops, value, None, axes)
-    return ops, into, dtype, ops.op("subtract", value, ops.convert(shift, value.dtype)), axes
+    place = into.place(value.shape, dtype, value)
+    return into.finished(evaluated(record, (value,), axes, dtype, out=place), x)
 
 
-def _final(ops: Ops, into: Out, dtype: DType, op: str, x: Any, y: Any, given: Any) -> Any:
-    fits = dtype == x.dtype and into.fits(x.shape, dtype, x, y)
-    found = last(ops, into, into.array if fits else None, op, x, y)
-    return into.finished(ops.convert(found, dtype), given)
+def _softmax(session: Session, x: Traced, axes: Axes, dtype: DType) -> Traced:
+    terms = session.op("exp", _lowered(session, x, axes, dtype))
+    total = _repeated(session, session.op("reduce_sum", terms, axes=axes), axes, terms.shape)
+    return session.convert(session.op("divide", terms, total), dtype)
+
+
+def _log_softmax(session: Session, x: Traced, axes: Axes, dtype: DType) -> Traced:
+    terms = _lowered(session, x, axes, dtype)
+    total = session.op("log", session.op("reduce_sum", session.op("exp", terms), axes=axes))
+    found = session.op("subtract", terms, _repeated(session, total, axes, terms.shape))
+    return session.convert(found, dtype)
+
+
+def _lowered(session: Session, x: Traced, axes: Axes, dtype: DType) -> Traced:
+    """x - t for the largest t along the axes."""
+    x = session.convert(x, _working(dtype))
+    _, _, shift = _shift(session, x, None, axes)
+    return session.op("subtract", x, session.convert(shift, x.dtype))
 
 
 # ---- dtypes and shapes ---------------------------------------------------------------------------
@@ -191,16 +215,16 @@ def _working(dtype: DType) -> DType:
     return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16") else dtype
 
 
-def _filled(ops: Ops, value: float, dtype: DType, shape: Shape) -> Any:
-    return ops.broadcast(ops.constant(value, dtype), shape)
+def _filled(session: Session, value: float, dtype: DType, shape: Shape) -> Any:
+    return session.broadcast(session.constant(value, dtype), shape)
 
 
-def _repeated(ops: Ops, x: Any, axes: Axes, shape: Shape) -> Any:
+def _repeated(session: Session, x: Any, axes: Axes, shape: Shape) -> Any:
     """x with the axes that were reduced, repeated along them."""
-    x = ops.op("expand_dims", x, axes=axes) if axes else x
-    return ops.broadcast(x, shape)
+    x = session.op("expand_dims", x, axes=axes) if axes else x
+    return session.broadcast(x, shape)
 
 
-def _narrowed(ops: Ops, x: Any, dtype: DType, kept: Axes) -> Any:
-    x = ops.convert(x, dtype)
-    return ops.op("expand_dims", x, axes=kept) if kept else x
+def _narrowed(session: Session, x: Any, dtype: DType, kept: Axes) -> Any:
+    x = session.convert(x, dtype)
+    return session.op("expand_dims", x, axes=kept) if kept else x

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._base.errors import CallError
 from ..backend.spec import Shape
-from ..program.trace import broadcast_shape
-from .values import NOW, Ops, Out, common, last, operands
+from ..program.trace import Session, Traced, broadcast_shape
+from .values import Out, common, evaluated, operands
 
 
 def kron(*factors: Any, out: Any = None) -> Any:
@@ -39,33 +40,53 @@ def kron(*factors: Any, out: Any = None) -> Any:
     """
     if not factors:
         raise CallError("kron(): give at least one factor")
-    ops, values = operands("kron", *factors)
-    dtype, into = common("kron", values), Out("kron", out, ops)
-    values = [ops.convert(x, dtype) for x in values]
+    values = operands("kron", *factors)
+    dtype, into = common("kron", values), Out("kron", out, values)
     ndim = max(len(x.shape) for x in values)
-    values = [_expanded(ops, x, tuple(range(ndim - len(x.shape)))) for x in values]
-    result = values[0]
-    for k, factor in enumerate(values[1:], 2):
-        result = _pair(ops, result, factor, into if k == len(values) else None)
-    if len(values) == 1 and ops is NOW:
-        result = result.copy()
-    return into.finished(result, *factors)
+    shape = _sizes(values, ndim)
+    if isinstance(values[0], Traced):
+        return values[0].session.op("reshape", _products(values[0].session, *values), shape=shape)
+    if len(values) == 1:
+        return into.finished(values[0].copy(), *factors)
+    place = into.place(shape, dtype, *values)
+    if place is not None:  # a view: axes are cut
+        place = place.reshape(_between(_sizes(values[:-1], ndim), _sizes(values[-1:], ndim)))
+    return into.finished(evaluated(_products, values, out=place).reshape(shape), *factors)
 
 
-def _pair(ops: Ops, a: Any, b: Any, out: Out | None) -> Any:
-    """Axes of a and b alternate while they are multiplied; neighbours are then one axis."""
-    between = tuple(n for pair in zip(a.shape, b.shape, strict=True) for n in pair)
-    shape = tuple(n * m for n, m in zip(a.shape, b.shape, strict=True))
-    left = ops.broadcast(_expanded(ops, a, tuple(range(1, len(between), 2))), between)
-    right = ops.broadcast(_expanded(ops, b, tuple(range(0, len(between), 2))), between)
-    if out is not None and out.array is not None and out.fits(shape, a.dtype, a, b):
-        last(ops, out, out.array.reshape(between), "multiply", left, right)  # a view: axes are cut
-        return out.array
-    return ops.op("reshape", ops.op("multiply", left, right), shape=shape)
+def _products(session: Session, *factors: Traced) -> Traced:
+    """Factors in one dtype multiplied one after another; of the last product axes of both still alternate."""
+    dtype, ndim = common("kron", factors), max(len(x.shape) for x in factors)
+    first, *others = (_padded(session, session.convert(x, dtype), ndim) for x in factors)
+    found = first
+    for k, factor in enumerate(others):
+        if k:
+            found = session.op("reshape", found, shape=_sizes(factors[: k + 1], ndim))
+        between = _between(found.shape, factor.shape)
+        left = session.op("expand_dims", found, axes=tuple(range(1, 2 * ndim, 2)))
+        right = session.op("expand_dims", factor, axes=tuple(range(0, 2 * ndim, 2)))
+        left, right = session.broadcast(left, between), session.broadcast(right, between)
+        found = session.op("multiply", left, right)
+    return found
 
 
-def _expanded(ops: Ops, x: Any, axes: tuple[int, ...]) -> Any:
-    return ops.op("expand_dims", x, axes=axes) if axes else x
+def _between(a: Shape, b: Shape) -> Shape:
+    """The axes of both in turn."""
+    return tuple(n for pair in zip(a, b, strict=True) for n in pair)
+
+
+def _sizes(values: Sequence[Any], ndim: int) -> Shape:
+    """Products of the sizes, axes of size 1 in front of those that have fewer."""
+    found: list[Any] = [1] * ndim
+    for x in values:
+        for axis, n in enumerate(x.shape, ndim - len(x.shape)):
+            found[axis] = found[axis] * n
+    return tuple(found)
+
+
+def _padded(session: Session, x: Traced, ndim: int) -> Traced:
+    missing = tuple(range(ndim - len(x.shape)))
+    return session.op("expand_dims", x, axes=missing) if missing else x
 
 
 def block_diag(*arrays: Any, out: Any = None) -> Any:
@@ -91,34 +112,37 @@ def block_diag(*arrays: Any, out: Any = None) -> Any:
     """
     if not arrays:
         raise CallError("block_diag(): give at least one array")
-    ops, values = operands("block_diag", *arrays)
-    dtype, into = common("block_diag", values), Out("block_diag", out, ops)
-    values = [_matrix(ops, x) for x in values]
-    batch = broadcast_shape("block_diag", *(x.shape[:-2] for x in values))
-    shape = (*batch, sum(x.shape[-2] for x in values), sum(x.shape[-1] for x in values))
-    if ops is NOW:
-        return into.finished(_placed(values, shape, dtype, into), *arrays)
-    values = [ops.broadcast(ops.convert(x, dtype), (*batch, *x.shape[-2:])) for x in values]
-    return ops.op("concatenate", *_rows(ops, values, shape), axis=len(batch))
-
-
-def _matrix(ops: Ops, x: Any) -> Any:
-    return _expanded(ops, x, tuple(range(2 - len(x.shape)))) if len(x.shape) < 2 else x
-
-
-def _placed(values: list[Any], shape: Shape, dtype: Any, out: Out) -> Any:
-    target = out.array if out.fits(shape, dtype, *values) else None
-    result = np.empty(shape, dtype) if target is None else target
+    values = operands("block_diag", *arrays)
+    dtype, into = common("block_diag", values), Out("block_diag", out, values)
+    if isinstance(values[0], Traced):
+        return _summed(values[0].session, values, dtype)
+    values = [x[(None,) * (2 - x.ndim)] if x.ndim < 2 else x for x in values]
+    shape = _whole(values)
+    place = into.place(shape, dtype, *values)
+    result = np.empty(shape, dtype) if place is None else place
     result[...] = 0
     row = column = 0
     for x in values:
         m, n = x.shape[-2:]
         result[..., row : row + m, column : column + n] = x
         row, column = row + m, column + n
-    return result
+    return into.finished(result, *arrays)
 
 
-def _rows(ops: Ops, values: list[Any], shape: Shape) -> list[Any]:
+def _whole(values: Sequence[Any]) -> Shape:
+    batch = broadcast_shape("block_diag", *(x.shape[:-2] for x in values))
+    return (*batch, sum(x.shape[-2] for x in values), sum(x.shape[-1] for x in values))
+
+
+def _summed(session: Session, values: Sequence[Traced], dtype: Any) -> Traced:
+    values = [_padded(session, session.convert(x, dtype), max(2, len(x.shape))) for x in values]
+    shape = _whole(values)
+    batch = shape[:-2]
+    values = [session.broadcast(x, (*batch, *x.shape[-2:])) for x in values]
+    return session.op("concatenate", *_rows(session, values, shape), axis=len(batch))
+
+
+def _rows(session: Session, values: Sequence[Traced], shape: Shape) -> list[Traced]:
     """Each with zeros to its left and right."""
     column: Any = 0
     rows = []
@@ -126,7 +150,9 @@ def _rows(ops: Ops, values: list[Any], shape: Shape) -> list[Any]:
         none, n = (0,) * (len(shape) - 1), x.shape[-1]
         high = (*none, shape[-1] - column - n)
         rows.append(
-            ops.op("pad", x, low=(*none, column), high=high, interior=(0,) * len(shape), value=0)
+            session.op(
+                "pad", x, low=(*none, column), high=high, interior=(0,) * len(shape), value=0
+            )
         )
         column = column + n
     return rows

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import DTypeError
-from ..backend.spec import dtype_name
-from .values import Ops, Out, asked_dtype, last, one_axis, operands, widened
+from ..backend.cpu.buffers import empty
+from ..backend.spec import Shape, dtype_name
+from ..program.trace import Session, Traced
+from .values import DType, Out, asked_dtype, evaluated, one_axis, operands, widened
 
 
 def cumsum(
@@ -102,40 +104,56 @@ def _scan(
     call: str, kind: str, a: Any, axis: Any, dtype: Any, out: Any, reverse: bool, start: Any
 ) -> Any:
     """`start` is what an exclusive scan begins with, None for an inclusive one."""
-    ops, (x,) = operands(call, a)
-    into = Out(call, out, ops)
-    if axis is None and len(x.shape) != 1:
-        total: Any = 1
-        for n in x.shape:
-            total = total * n
-        x = ops.op("reshape", x, shape=(total,))
-    place = one_axis(call, 0 if axis is None else axis, len(x.shape))
-    if kind in ("max", "min"):
-        if x.dtype.kind == "c":
-            raise DTypeError(
-                f"{call}: numbers of {dtype_name(x.dtype)} have no order; take a.real, say"
-            )
-    else:
-        x = ops.convert(x, widened(x.dtype) if dtype is None else asked_dtype(call, dtype))
-    target = into.array if into.fits(x.shape, x.dtype, x) else None
-    if reverse:
-        x = ops.op("reverse", x, axes=(place,))
-        target = (
-            None if target is None else target[(slice(None),) * place + (slice(None, None, -1),)]
+    (x,) = operands(call, a)
+    into = Out(call, out, (x,))
+    is_flat = axis is None and len(x.shape) != 1
+    shape = (_product(x.shape),) if is_flat else x.shape
+    place = one_axis(call, 0 if axis is None else axis, len(shape))
+    wanted = x.dtype
+    if kind in ("sum", "prod"):
+        wanted = widened(x.dtype) if dtype is None else asked_dtype(call, dtype)
+    elif x.dtype.kind == "c":
+        raise DTypeError(
+            f"{call}: numbers of {dtype_name(x.dtype)} have no order; take a.real, say"
         )
-    result = _scanned(ops, into, target, kind, x, place, start)
-    if target is not None:
-        result = into.array
-    elif reverse:
-        result = ops.op("reverse", result, axes=(place,))
-        result = result.copy() if isinstance(result, np.ndarray) and into.array is None else result
-    return into.finished(result, a)
+    settings = (kind, place, wanted, is_flat, bool(reverse), start)
+    if isinstance(x, Traced):
+        found = evaluated(_recorded, (x,), *settings)
+        return x.session.op("reverse", found, axes=(place,)) if reverse else found
+    target = into.place(shape, wanted, x)
+    if reverse:  # written backwards
+        target = empty(shape, wanted) if target is None else target
+        evaluated(_recorded, (x,), *settings, out=np.flip(target, place))
+        return into.finished(target, a)
+    return into.finished(evaluated(_recorded, (x,), *settings, out=target), a)
 
 
-def _scanned(ops: Ops, into: Out, target: Any, kind: str, x: Any, axis: int, start: Any) -> Any:
+def _product(sizes: Shape) -> Any:
+    total: Any = 1
+    for n in sizes:
+        total = total * n
+    return total
+
+
+def _recorded(
+    session: Session,
+    x: Traced,
+    kind: str,
+    axis: int,
+    dtype: DType,
+    is_flat: bool,
+    reverse: bool,
+    start: Any,
+) -> Traced:
+    """The scan from its first element to its last one: a reversed one comes backwards."""
+    x = session.convert(x, dtype)
+    x = session.op("reshape", x, shape=(_product(x.shape),)) if is_flat else x
+    x = session.op("reverse", x, axes=(axis,)) if reverse else x
+    found = session.op("associative_scan", x, axis=axis, kind=kind)
     if start is None:
-        return last(ops, into, target, "associative_scan", x, axis=axis, kind=kind)
-    found = ops.op("associative_scan", x, axis=axis, kind=kind)
+        return found
     one = tuple(int(k == axis) for k in range(len(x.shape)))
-    attrs = {"low": one, "high": tuple(-k for k in one), "interior": (0,) * len(one)}
-    return last(ops, into, target, "pad", found, **attrs, value=start)
+    none = (0,) * len(one)
+    return session.op(
+        "pad", found, low=one, high=tuple(-k for k in one), interior=none, value=start
+    )

@@ -1,58 +1,71 @@
-"""One text for arrays and for traced values: ops that run now, or are recorded; operands, axes, `out`."""
+"""One text for arrays and for traced values: it is recorded, and for arrays run at once and kept.
+
+A function of this package checks its arguments and writes its ops into a `Session`. Inside `einloom.trace`
+that is the caller's; outside one is made for the operands' dtypes and shapes, and the executable of its
+program is kept for the next call of the same kind.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import index
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from .._base.caches import Cache
 from .._base.errors import CallError, ConversionError, DTypeError, ShapeError
+from .._base.options import get_options
 from ..backend.cpu.backend import cpu
 from ..backend.door import as_ndarray, check_torch_out, is_torch, to_torch
-from ..backend.dtypes import class_of, reaches
-from ..backend.spec import Axes, Shape, dtype_from_name, dtype_name
+from ..backend.dtypes import class_of
+from ..backend.spec import ArraySpec, Axes, Shape, dtype_from_name, dtype_name
+from ..program.executable import Executable
+from ..program.passes import optimise
 from ..program.trace import Session, Traced, traced_among
 
 DType = np.dtype[Any]
+Record = Callable[..., Any]
+"""Record(session, *values, *settings): the ops of a function appended to a trace; one value or several."""
+
+_EXECUTABLES: Cache[Executable] = Cache("functions", 512)
 
 
-class Arrays:
-    """Ops of the catalogue on arrays, under the names that `Session` has for traced values."""
-
-    def op(self, op: str, *operands: Any, **attrs: Any) -> Any:
-        return cpu().apply(op, attrs, *operands)
-
-    def convert(self, x: Any, dtype: DType) -> Any:
-        if x.dtype == dtype:
-            return x
-        op = "convert" if reaches(x.dtype, dtype) else "cast"
-        return cpu().apply(op, {"dtype": dtype_name(dtype)}, x)
-
-    def broadcast(self, x: Any, shape: Shape) -> Any:
-        return np.broadcast_to(x, shape)
-
-    def constant(self, value: Any, dtype: DType) -> Any:
-        return np.asarray(value, dtype)
-
-
-Ops: TypeAlias = Arrays | Session
-NOW = Arrays()
-
-
-def operands(call: str, *given: Any) -> tuple[Ops, list[Any]]:
-    """The ops to call, and the operands as plain arrays in native byte order, or as traced values."""
+def operands(call: str, *given: Any) -> list[Any]:
+    """The operands as plain arrays in native byte order; or all as values of one trace."""
     traced = traced_among(given)
     if traced is None:
-        return NOW, [_native(as_ndarray(x, call, k)) for k, x in enumerate(given)]
+        return [_native(as_ndarray(x, call, k)) for k, x in enumerate(given)]
     for k, x in enumerate(given):
         traced.session.slot(x, f"{call}: operand {k}")
-    return traced.session, list(given)
+    return list(given)
 
 
 def _native(x: Any) -> Any:
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+
+
+def evaluated(
+    record: Record, values: Sequence[Any], *settings: Any, out: Any = None, several: bool = False
+) -> Any:
+    """What `record` gives for values of a trace; or its results for arrays, in `out` if given.
+
+    `settings` are checked: equal ones, such as 1 and True, must mean the same.
+    """
+    if isinstance(values[0], Traced):
+        return record(values[0].session, *values, *settings)
+    specs = tuple((x.dtype, x.shape) for x in values)
+    key = (record.__module__, record.__qualname__, specs, settings, get_options())
+    run = _EXECUTABLES.get(key) or _EXECUTABLES.put(key, _recorded(record, specs, settings))
+    return run(*values) if several else run(*values, out=out)
+
+
+def _recorded(record: Record, specs: Any, settings: tuple[Any, ...]) -> Executable:
+    session = Session({})
+    found = record(session, *(session.input(ArraySpec(*spec)) for spec in specs), *settings)
+    several = found if isinstance(found, tuple) else (found,)
+    program = session.build.finish(*(session.slot(x, "a result") for x in several))
+    return Executable(optimise(program), cpu())
 
 
 def common(call: str, values: Sequence[Any]) -> DType:
@@ -70,9 +83,10 @@ def common(call: str, values: Sequence[Any]) -> DType:
 
 def asked_dtype(call: str, dtype: Any) -> DType:
     try:
-        return dtype_from_name(dtype) if isinstance(dtype, str) else np.dtype(dtype)
+        found = dtype_from_name(dtype) if isinstance(dtype, str) else np.dtype(dtype)
     except TypeError:
         raise DTypeError(f"{call}(dtype={dtype!r:.60}) is no dtype") from None
+    return found if found.isnative else found.newbyteorder("=")
 
 
 def widened(dtype: DType) -> DType:
@@ -109,11 +123,11 @@ def several_axes(call: str, axis: Any, ndim: int) -> Axes:
 class Out:
     """The array that a result is written into, if there is one."""
 
-    def __init__(self, call: str, out: Any, ops: Ops) -> None:
+    def __init__(self, call: str, out: Any, values: Sequence[Any] = ()) -> None:
         self.call, self.given, self.array = call, out, None
         if out is None:
             return
-        if ops is not NOW:
+        if values and isinstance(values[0], Traced):
             raise CallError(f"{call}(out=...): inside trace nothing is written into; leave it out")
         if is_torch(out):
             check_torch_out(out, call)
@@ -125,10 +139,10 @@ class Out:
                 f"{call}(out=...): out is read-only; pass an array that can be written"
             )
 
-    def fits(self, shape: Shape, dtype: DType, *operands: Any) -> bool:
-        """Whether an op may write a result of this shape and dtype where `out` lies; checks both."""
+    def place(self, shape: Shape, dtype: DType, *operands: Any) -> Any:
+        """Where a result of this shape and dtype may be written at once: `out` or None; checks both."""
         if self.array is None:
-            return False
+            return None
         if self.array.shape != tuple(shape):
             raise ShapeError(
                 f"{self.call}(out=...): out has shape {self.array.shape}, the result {tuple(shape)}"
@@ -138,26 +152,19 @@ class Out:
                 f"{self.call}(out=...): a result of {dtype_name(dtype)} is not written into "
                 f"{dtype_name(self.array.dtype)}; pass an out of {dtype_name(dtype)}"
             )
-        return self.array.dtype == dtype and not any(
-            np.may_share_memory(self.array, x) for x in operands
-        )
+        if self.array.dtype != dtype or any(np.may_share_memory(self.array, x) for x in operands):
+            return None
+        return self.array
 
     def finished(self, result: Any, *given: Any) -> Any:
         """What the call returns; `given` are the operands as the user passed them."""
         if isinstance(result, Traced):
             return result
         if self.array is not None:
-            if result is not self.array and not np.shares_memory(result, self.array):
-                self.fits(result.shape, result.dtype)
+            if not np.may_share_memory(result, self.array):  # else it was written there
+                self.place(result.shape, result.dtype)
                 np.copyto(self.array, result, casting="same_kind")
             return self.given
         if any(map(is_torch, given)):
             return to_torch(result)
         return result if result.ndim else result[()]
-
-
-def last(ops: Ops, out: Out, target: Any, op: str, *operands: Any, **attrs: Any) -> Any:
-    """The last op of a call: on arrays it writes into `target`, a view of `out`, if that is not None."""
-    if target is None or isinstance(ops, Session):
-        return ops.op(op, *operands, **attrs)
-    return cpu().apply(op, attrs, *operands, out=target)

@@ -18,7 +18,7 @@ from ..._base.options import get_options
 from .buffers import empty
 from .jit import Kernel, twin
 from .kernels import draws, numbers
-from .kernels.threefry import enciphered
+from .kernels.cipher import enciphered
 from .threads import parallel_for
 
 Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from einloom import options
-from einloom.backend.cpu import draws, orders
+from einloom.backend.cpu import draws, random_orders
 from einloom.backend.cpu.kernels import numbers
 from einloom.backend.cpu.threefry import threefry2x32
 
@@ -193,13 +193,13 @@ def test_an_order_sorts_the_words(n: int) -> None:
     wanted = np.argsort(whole, kind="stable").tolist()
     for small, threads in ((np.inf, 1), (0, 1), (0, 3)):
         with options(small=small, threads=threads):
-            assert orders.order(KEY, n).tolist() == wanted
+            assert random_orders.order(KEY, n).tolist() == wanted
 
 
-@pytest.mark.parametrize("bucket", [50, orders.BUCKET])
+@pytest.mark.parametrize("bucket", [50, random_orders.BUCKET])
 def test_equal_words_keep_their_order(bucket: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
-    monkeypatch.setattr(orders, "BUCKET", bucket)
+    monkeypatch.setattr(random_orders, "BUCKET", bucket)
     low_bits = [
         rng.integers(4, size=2000),
         rng.integers(3, size=2000),
@@ -209,8 +209,10 @@ def test_equal_words_keep_their_order(bucket: int, monkeypatch: pytest.MonkeyPat
     def fill(draw: Any, key: Any, out: np.ndarray) -> None:
         out[:] = few
 
-    monkeypatch.setattr(orders, "fill", fill)
+    monkeypatch.setattr(random_orders, "fill", fill)
     whole = (few[1::2].astype(np.uint64) << np.uint64(32)) | few[::2]
     for small in (0, np.inf):
         with options(small=small):
-            assert orders.order(KEY, 2000).tolist() == np.argsort(whole, kind="stable").tolist()
+            assert (
+                random_orders.order(KEY, 2000).tolist() == np.argsort(whole, kind="stable").tolist()
+            )

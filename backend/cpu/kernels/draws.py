@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .cipher import enciphered
 from .numbers import (
     below_one32,
     below_one64,
@@ -23,7 +24,6 @@ from .numbers import (
     scaled,
     turned,
 )
-from .threefry import enciphered
 
 BLOCK = 1024  # places; 2**32 is a multiple, so that the upper word is one for all of a block
 

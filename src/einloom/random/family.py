@@ -15,8 +15,8 @@ from .._base.errors import ProgramError
 from ..backend.catalogue import Attrs
 from ..backend.cpu.buffers import empty
 from ..backend.cpu.draws import Key, child
-from ..backend.cpu.orders import order
 from ..backend.cpu.random_arrays import fill_bits, fill_integers, fill_normal, fill_uniform
+from ..backend.cpu.random_orders import order
 from ..backend.dims import as_size
 from ..backend.rules import check_axes
 from ..backend.spec import ArraySpec, dtype_from_name

@@ -54,7 +54,7 @@ def split(key: Any, shape: Any = 2) -> Any:
         shape: how many keys; an integer or a tuple.
 
     Returns:
-        uint32[*shape, 2].
+        uint32[shape..., 2].
 
     Raises:
         CallError, DTypeError, ShapeError: no key, or no shape.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import CallError, ConversionError, ShapeError
-from ..backend.cpu.orders import order
+from ..backend.cpu.random_orders import order
 from ..backend.dims import DimExpr
 from ..backend.door import as_ndarray, is_torch, to_torch
 from ..program.trace import Traced
