@@ -74,6 +74,12 @@ class OpRow:
     asked: str = ""
     mixes: bool = False  # whether one of two operands may be real and the other complex
     over: str = "acc"  # the operand that the output may be written over
+    narrower: tuple[tuple[str, str, Policy], ...] = ()  # dtypes where an attribute has this value
+
+    def takes(self, attrs: Attrs) -> Policy:
+        """The classes of dtypes that the data operands may have, with these attributes."""
+        found = (allowed for name, value, allowed in self.narrower if attrs[name] == value)
+        return next(found, self.dtypes)
 
     @property
     def is_view(self) -> bool:
@@ -121,7 +127,7 @@ def infer(op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> tuple[ArraySp
         )
     attrs = {**row.defaults, **attrs}
     try:
-        data = _data_dtype(row, inputs)
+        data = _data_dtype(row, attrs, inputs)
         shapes = row.shape(attrs, tuple(x.shape for x in inputs))
         several = shapes if isinstance(shapes, list) else [shapes]
         results = row.results if len(row.results) > 1 else row.results * len(several)
@@ -138,13 +144,14 @@ def infer(op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> tuple[ArraySp
         raise ProgramError(f"{op}: attributes {attrs} are malformed ({error})") from None
 
 
-def _data_dtype(row: OpRow, inputs: tuple[ArraySpec, ...]) -> DType | None:
+def _data_dtype(row: OpRow, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> DType | None:
     """The common dtype of the data operands, checked against the row's policy."""
     data: ArraySpec | None = None
+    takes = row.takes(attrs)
     for position, spec in enumerate(inputs):
         at = min(position, len(row.operands) - 1)
         apart = row.classes[at]
-        allowed = row.dtypes if apart is None else apart
+        allowed = takes if apart is None else apart
         if class_of(spec.dtype) not in allowed:
             raise DTypeError(
                 f"{row.name}: operand {row.operands[at].lstrip('*')} is {spec}; it takes "
@@ -202,6 +209,7 @@ def _op(
     category: Category = "session",
     mixes: bool = False,
     over: str = "acc",
+    narrower: tuple[tuple[str, str, Policy], ...] = (),
     **defaults: Any,
 ) -> None:
     """Add a row; `_GROUP` is the heading it stands under."""
@@ -222,6 +230,7 @@ def _op(
         asked,
         mixes,
         over,
+        narrower,
     )
 
 
@@ -400,7 +409,8 @@ _op("argmax", "x", "axis", ORDERED, "index", rules.argument,
 _op("argmin", "x", "axis", ORDERED, "index", rules.argument,
     "out = index of the first smallest element along axis, of the first NaN if any", "nx argmin")
 _op("associative_scan", "x", "axis kind", NUMBERS, "same", rules.scan,
-    "out[i] = sum, prod, max or min of x[0..i] along axis", "nx associative_scan")
+    "out[i] = sum, prod, max or min of x[0..i] along axis", "nx associative_scan",
+    narrower=(("kind", "max", ORDERED), ("kind", "min", ORDERED)))
 
 _GROUP.append("scaling")
 _op("normal_exponent", "x", "", FLOATING, "index", rules.scalar,
@@ -426,7 +436,7 @@ _op("scatter", "x indices:index updates", _SCATTER, NUMBERS, "same", rules.scatt
 _op("scatter_along_axis", "x indices:index updates", "axis mode unique_indices",
     ANY, "same", rules.scatter_along_axis,
     "out = x, then out[.., indices[i], ..] set to or increased by updates[i]; the last wins",
-    "nx scatter")
+    "nx scatter", narrower=(("mode", "add", NUMBERS),))
 _op("dynamic_slice", "x starts:index", "sizes", ANY, "same", rules.dynamic_slice,
     "the window of x at starts, clamped to fit", "tf DynamicSlice")
 _op("dynamic_update_slice", "x update starts:index", "", ANY, "same", rules.dynamic_update_slice,

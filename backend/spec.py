@@ -64,7 +64,7 @@ def dtype_name(dtype: np.dtype[np.generic]) -> str:
     """The name under which a dtype is printed and stored ("float32", "bfloat16", "longdouble")."""
     if dtype.kind in "SUMmV" and not is_lowprec(dtype):
         return dtype.str
-    return {"g": "longdouble", "G": "clongdouble"}.get(dtype.char, dtype.name)
+    return {"g": "longdouble", "G": "clongdouble"}.get(own_char(dtype), dtype.name)
 
 
 def dtype_from_name(name: str) -> np.dtype[np.generic]:
@@ -91,10 +91,20 @@ def is_lowprec(dtype: np.dtype[np.generic]) -> bool:
     return dtype.type.__module__.partition(".")[0] == "ml_dtypes"
 
 
+_OWN = int(np.dtype("e").num) + 1  # the last of NumPy's numbers of dtypes
+
+
+def own_char(dtype: np.dtype[np.generic]) -> str:
+    """The character of a dtype of NumPy's own; nothing for others, which may have the same characters.
+
+    >>> own_char(np.dtype("complex64")), own_char(dtype_from_name("float8_e4m3fnuz"))
+    ('F', '')
+    """
+    return dtype.char if dtype.num < _OWN else ""
+
+
 def compute_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
     """The dtype in which results of `dtype` are computed: half precisions accumulate in float32."""
-    if dtype.char in "?bBhHiIlLqQfdgFDGO":  # a dtype's name takes NumPy a microsecond
-        return dtype
-    if dtype.char == "e" or dtype.name == "bfloat16":
-        return np.dtype(np.float32)
-    return dtype
+    if dtype.num < _OWN:  # a dtype's name takes NumPy a microsecond
+        return dtype if dtype.char != "e" else np.dtype(np.float32)
+    return np.dtype(np.float32) if dtype.name == "bfloat16" else dtype

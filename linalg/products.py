@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import functions
 from .._base.errors import CallError, DTypeError, MatrixShapeError, ShapeError
+from ..backend.door import is_torch
 from ..program.trace import Traced
 from .operands import check_square, operand
 from .solving import inv, number
@@ -206,16 +208,25 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    """The diagonals of matrices [..., m, n] as a view, `offset` above the main one; as NumPy's."""
+    """The diagonals of matrices [..., m, n] as a view, `offset` above the main one; as NumPy's.
+
+    `einloom.diagonal` takes any two axes.
+    """
+    if type(x) is Traced or is_torch(x):
+        return functions.diagonal(x, offset, -2, -1)
     return np.diagonal(_stack("diagonal", x), offset=offset, axis1=-2, axis2=-1)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sums of the diagonals of matrices [..., m, n]; as `numpy.linalg.trace`.
 
+    `einloom.functions.trace` takes any two axes, and `out`.
+
     >>> trace([[1, 2], [3, 4]])
     np.int64(5)
     """
+    if type(x) is Traced or is_torch(x):
+        return functions.trace(x, offset, -2, -1, dtype)
     return np.trace(_stack("trace", x), offset=offset, axis1=-2, axis2=-1, dtype=dtype)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backend.catalogue import Attrs
 from ..backend.cpu import linalg as cpu
-from ..backend.cpu.threefry import normal
+from ..backend.cpu.random_arrays import fill_normal
 from ..backend.dims import minimum
 from ..backend.spec import ArraySpec
 from . import rules
@@ -43,8 +43,8 @@ def randomized_svd(
     with an orthogonalisation after every product. Where they decay slowly the result is worse than
     that of `truncated_svd`: for singular values beyond the rank that are small it is as good.
 
-    Ω is made by Threefry-2x32 and is a function of the seed and of its shape: every matrix of a batch
-    meets the same one, so that its result does not depend on the batch that it is in.
+    Ω is `einloom.random.normal` of the seed's key, a function of the seed and of its shape: every matrix
+    of a batch meets the same one, so that its result does not depend on the batch that it is in.
 
     Args:
         a: [..., m, n], float or complex.
@@ -116,7 +116,9 @@ def _run(attrs: Attrs, a: Array) -> tuple[tuple[Any, ...], Array | None]:
 
 def _range(a: Array, columns: int, power_iterations: int, seed: int) -> Array:
     """An orthonormal basis [..., m, columns] that nearly holds the leading left singular vectors."""
-    basis = cpu.qr(a @ normal(seed, (a.shape[-1], columns), a.dtype), "reduced")[0]
+    omega = np.empty((a.shape[-1], columns), a.dtype)
+    fill_normal((seed >> 32, seed & 0xFFFFFFFF), omega)
+    basis = cpu.qr(a @ omega, "reduced")[0]
     for _ in range(power_iterations):
         basis = cpu.qr(adjoint(a) @ basis, "reduced")[0]
         basis = cpu.qr(a @ basis, "reduced")[0]

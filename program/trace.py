@@ -56,6 +56,11 @@ def trace(
       %6 = add(%3, %5)  # float64[2,5], 80 B
       return %6
     """
+    if not callable(fn):
+        raise CallError(
+            f"trace: fn is a {type(fn).__name__}, no function to record; the sum of a diagonal is "
+            f"einloom.functions.trace, or einloom.linalg.trace for the last two axes"
+        )
     given = [_spec(spec, dtype, k) for k, spec in enumerate(specs)]
     session = Session(_examples(sizes))
     arguments = [session.input(spec) for spec in given]

@@ -28,7 +28,7 @@ from ..fusion import FusionPlan, ProductFusionPlan
 from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype_name
-from . import structure, sum_product
+from . import structure, sum_product, windows
 from .blas import ONE_BLAS_THREAD
 from .buffers import BUFFERS, empty_as, in_layout
 from .cast import bind_cast, evaluate_cast
@@ -44,16 +44,21 @@ from .fft_ops import bind_fft, fft_scratch_bytes
 from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
 from .gemm_batch import gemm_batch
-from .indexing import bind_gather, gather_scratch_bytes
+from .indexing import bind_gather
 from .lanes import bind_lanes, lanes_bytes
+from .order import bind_argsort, bind_sort
 from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_bytes
+from .scan import bind_scan
+from .scattering import bind_scatter, bind_scatter_along_axis
+from .scratch import GATHERS, indexing_scratch_bytes
 from .strided import MOST_AXES
+from .taking import bind_take, bind_take_along_axis
 from .threads import parallel_for, stay
+from .threefry import bind_threefry
 
 FFTS = ("fft", "ifft", "rfft", "irfft")
-GATHERS = ("gather", "gather_dynamic_slice_sizes")
 BINDERS: dict[str, structure.Binder] = {
     **{op: bind_elementwise(evaluate) for op, evaluate in EVALUATE.items()},
     "identity": structure.bind_identity,
@@ -89,7 +94,19 @@ BINDERS: dict[str, structure.Binder] = {
     "dot_general_add": bind_product_added,
     "matmul": bind_matmul,
     "sum_product": bind_sum_product,
+    "associative_scan": bind_scan,
+    "sort": bind_sort,
+    "argsort": bind_argsort,
+    "take": bind_take,
+    "take_along_axis": bind_take_along_axis,
     **dict.fromkeys(GATHERS, bind_gather),
+    "scatter": bind_scatter,
+    "scatter_along_axis": bind_scatter_along_axis,
+    "dynamic_slice": windows.bind_dynamic_slice,
+    "dynamic_update_slice": windows.bind_dynamic_update_slice,
+    "unfold": windows.bind_unfold,
+    "fold": windows.bind_fold,
+    "threefry2x32": bind_threefry,
     "constant": structure.bind_constant,
     "shape_of": structure.bind_shape_of,
     "dynamic_truncate": structure.bind_dynamic_truncate,
@@ -113,7 +130,10 @@ MOST_WORK: Any = (
 TOO_HARD = getattr(np, "exceptions", np).TooHardError
 PRODUCTS = ("dot_general", "dot_general_add", "matmul")
 MOVES = frozenset(
-    ("identity", "select", "conj", "shape_of", "dynamic_truncate", "pad_to_match", *GATHERS)
+    (
+        *("identity", "select", "conj", "shape_of", "dynamic_truncate", "pad_to_match", *GATHERS),
+        *("take", "take_along_axis", "dynamic_slice", "dynamic_update_slice", "unfold"),
+    )
 )  # beside the structural ones; no arithmetic
 
 
@@ -268,11 +288,9 @@ class CpuBackend:
             return normal_exponent_scratch_bytes(inputs[0], threads)
         if op == "ldexp" and compute_dtype(inputs[0].dtype) != inputs[0].dtype:
             return threads * TEMPORARIES * BLOCK
-        if op in GATHERS:
-            return gather_scratch_bytes(attrs, inputs)
         if op in FFTS:
             return fft_scratch_bytes(op, attrs, inputs[0], threads)
-        return 0
+        return indexing_scratch_bytes(op, attrs, inputs, outputs, threads) or 0
 
     def fused_scratch_bytes(self, plan: FusionPlan, foreign: Axes = ()) -> int:
         if isinstance(plan, ProductFusionPlan):

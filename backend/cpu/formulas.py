@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..catalogue import Attrs
-from ..spec import dtype_from_name
+from ..spec import dtype_from_name, own_char
 
 DType = np.dtype[Any]
 COMPILED = frozenset("?bBhHiIlLqQfdFD")  # dtype characters that compiled kernels compute with
@@ -27,7 +27,7 @@ def type_name(dtype: DType) -> str:
 
 def formula(op: str, attrs: Attrs, args: Sequence[str], dtypes: Sequence[DType]) -> str | None:
     """The expression of one op on scalars named `args`, of these dtypes."""
-    if any(dtype.char not in COMPILED for dtype in dtypes):
+    if any(own_char(dtype) not in COMPILED for dtype in dtypes):
         return None
     if op in ("convert", "cast"):
         return _cast(args[0], dtypes[0], dtype_from_name(attrs["dtype"]))
@@ -36,7 +36,7 @@ def formula(op: str, attrs: Attrs, args: Sequence[str], dtypes: Sequence[DType])
 
 
 def _cast(x: str, source: DType, target: DType) -> str | None:
-    if target.char not in COMPILED:
+    if own_char(target) not in COMPILED:
         return None
     if source == target:
         return x

@@ -2,7 +2,8 @@
 
 All windows of an operand are one strided view, whose first axis says where in memory a window starts.
 Index vectors become places on that axis. A block of windows is then one step of NumPy's indexing and
-one copy into the result's order; a window larger than a block is moved by itself.
+one copy into the result's order; a window larger than a block is moved by itself. So small work is
+done; large work by a compiled kernel, see `picking`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..rules import without
 from ..spec import ArraySpec, Axes, Shape
 from .buffers import empty
 from .move import move
+from .picking import Loop, picked
 
 BLOCK = 1 << 15  # elements of the windows that are taken at once
 PLACE = np.dtype(np.intp).itemsize
@@ -36,11 +38,16 @@ def bind_gather(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
         entries: list[Any] = [(*ahead, k, ...) for k in range(len(mapped))]
     else:
         entries = [...]
+    loops = _loops(attrs, output.shape, len(inputs[1].shape))
 
     def run(x: Any, indices: Any, out: Any = None) -> Any:
         if out is None:
             out = empty(output.shape, output.dtype)
         if not output.size:
+            return out
+        bounds = [(k, axis, x.shape[axis] - sizes[axis]) for k, axis in enumerate(mapped)]
+        along = vector if vector < indices.ndim else None
+        if picked(out, x, indices, loops, bounds, along, clamps=True):
             return out
         target = out[whole].transpose(perm)
         if x.dtype.isbuiltin == 2:  # as_strided does not know all dtypes of ml_dtypes
@@ -74,6 +81,17 @@ def gather_scratch_bytes(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
     window = math.prod(attrs["slice_sizes"])
     count = math.prod(without(indices.shape, (attrs["index_vector_dim"],)))
     return min(count, BLOCK // max(1, window)) * (PLACE + max(PLACE, window * x.dtype.itemsize))
+
+
+def _loops(attrs: Attrs, shape: Shape, rank: int) -> list[Loop]:
+    """Axes of the result as those of windows or of the array of indices."""
+    window, collapsed = attrs["offset_dims"], attrs["collapsed_slice_dims"]
+    kept = iter(axis for axis in range(len(attrs["slice_sizes"])) if axis not in collapsed)
+    batch = iter(axis for axis in range(rank) if axis != attrs["index_vector_dim"])
+    return [
+        (n, axis, next(kept), None) if axis in window else (n, axis, None, next(batch))
+        for axis, n in enumerate(shape)
+    ]
 
 
 def _batch_first(shape: Shape, offset_dims: Axes) -> tuple[tuple[Any, ...], list[int]]:

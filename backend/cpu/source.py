@@ -18,7 +18,7 @@ import numpy as np
 
 from ..dtypes import real_of
 from ..fusion import FusionStep
-from ..spec import ArraySpec
+from ..spec import ArraySpec, own_char
 from .formulas import COMPILED, formula, type_name
 
 DType = np.dtype[Any]
@@ -45,7 +45,7 @@ def body_of(
         if text is None:
             return None
         lines.append(f"v{inputs + position} = {text}")
-    if any(spec.dtype.char not in COMPILED or not spec.dtype.isnative for spec in values):
+    if any(own_char(spec.dtype) not in COMPILED or not spec.dtype.isnative for spec in values):
         return None
     dtypes = tuple(spec.dtype for spec in values[:inputs])
     return Body(dtypes, tuple(lines), tuple(f"v{k}" for k in outputs))

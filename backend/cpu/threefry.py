@@ -6,9 +6,19 @@ depends on its key and its place alone, never on what was drawn before or on how
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
+
+from ..._base.options import get_options
+from ..catalogue import Attrs
+from ..protocol import Kernel
+from ..spec import ArraySpec
+from .buffers import empty
+from .elementwise import BLOCK, over_blocks
+from .kernels.encipher import encipher
+from .strided import element_strides
 
 Array = np.ndarray[Any, Any]
 
@@ -17,44 +27,75 @@ _PARITY = 0x1BD11BDA
 _WORD = 0xFFFFFFFF
 
 
+def bind_threefry(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    """Words are the operands' integers modulo 2**32; a dtype of fewer bits keeps the lowest of a result."""
+
+    def run(key: Any, counter: Any, out: Any = None) -> Any:
+        if out is None:
+            out = empty(output.shape, output.dtype)
+        is_large = out.size >= max(1, get_options().small)
+        pairs, *operands = (_pairs(words) for words in (out, key, counter))
+        if is_large and pairs is not None and all(x is not None for x in operands):
+            over_blocks(_encipher, pairs, tuple(operands), cut=True)
+        else:
+            _by_numpy(out, key, counter)
+        return out
+
+    return run
+
+
+def threefry_scratch_bytes(words: ArraySpec, threads: int) -> int:
+    """Words of 32 bits and what becomes of them, or copies of blocks that are not contiguous."""
+    return 10 * 4 * words.size + 3 * threads * BLOCK
+
+
+def _pairs(words: Any) -> Any:
+    """Pairs of words as one integer each, the first word its lower half; None where they do not lie so."""
+    if words.itemsize != 4 or sys.byteorder != "little":
+        return None
+    strides = element_strides(words)
+    if strides is None or strides[-1] != 1 or any(n % 2 for n in strides[:-1]):
+        return None
+    if words.__array_interface__["data"][0] % 8:
+        return None
+    return words.view(np.uint64)[..., 0]
+
+
+def _encipher(out: Any, key: Any, counter: Any) -> None:
+    """A block of pairs."""
+    if not any(key.strides):
+        key = np.atleast_1d(key)[(slice(0, 1),) * max(1, key.ndim)]
+    keys = np.ascontiguousarray(key).reshape(-1)
+    target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+    encipher(target.reshape(-1), keys, np.ascontiguousarray(counter).reshape(-1))
+    if target is not out:
+        np.copyto(out, target)
+
+
+def _by_numpy(out: Any, key: Any, counter: Any) -> None:
+    k0, k1, x0, x1 = (
+        words[..., half].astype(np.uint32, order="C") for words in (key, counter) for half in (0, 1)
+    )
+    for half, word in enumerate(enciphered(k0, k1, x0, x1)):
+        out[..., half] = word.astype(out.dtype)
+
+
 def threefry2x32(key: tuple[int, int], x0: Array, x1: Array) -> tuple[Array, Array]:
     """Both words of each block (x0, x1) of uint32, enciphered by the words of the key."""
-    words = (key[0] & _WORD, key[1] & _WORD, (key[0] ^ key[1] ^ _PARITY) & _WORD)
-    a = x0 + np.uint32(words[0])
-    b = x1 + np.uint32(words[1])
-    for group in range(5):
-        for rotation in _ROTATIONS[group % 2]:
-            a += b
-            b = (b << np.uint32(rotation)) | (b >> np.uint32(32 - rotation))
-            b ^= a
-        a += np.uint32(words[(group + 1) % 3])
-        b += np.uint32((words[(group + 2) % 3] + group + 1) & _WORD)
+    k0, k1 = (np.asarray(word & _WORD).astype(np.uint32) for word in key)
+    return enciphered(k0, k1, x0, x1)
+
+
+def enciphered(k0: Array, k1: Array, x0: Array, x1: Array) -> tuple[Array, Array]:
+    """Both words of blocks (x0, x1) under keys (k0, k1), all of uint32."""
+    with np.errstate(over="ignore"):  # scalars would warn
+        words = (k0, k1, k0 ^ k1 ^ np.uint32(_PARITY))
+        a, b = x0 + k0, x1 + k1
+        for group in range(5):
+            for rotation in _ROTATIONS[group % 2]:
+                a = a + b
+                b = (b << np.uint32(rotation)) | (b >> np.uint32(32 - rotation))
+                b = b ^ a
+            a = a + words[(group + 1) % 3]
+            b = b + (words[(group + 2) % 3] + np.uint32(group + 1))
     return a, b
-
-
-def bits64(seed: int, stream: int, n: int) -> Array:
-    """n words of 64 random bits: the key is the seed, the counter the place with the stream above it."""
-    place = np.arange(n, dtype=np.uint64)
-    low = (place & np.uint64(_WORD)).astype(np.uint32)
-    high = (place >> np.uint64(32)).astype(np.uint32) | np.uint32(stream << 24)
-    a, b = threefry2x32((seed, seed >> 32), low, high)
-    return (b.astype(np.uint64) << np.uint64(32)) | a.astype(np.uint64)
-
-
-def uniform(seed: int, stream: int, n: int) -> Array:
-    """n numbers of float64 in [0, 1): the top 53 bits of each word."""
-    return (bits64(seed, stream, n) >> np.uint64(11)) * 2.0**-53
-
-
-def normal(seed: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Independent normal numbers of mean 0 and variance 1; complex ones have that in both parts together.
-
-    By G. Box and M. Muller, Ann. Math. Stat. 29, 610 (1958).
-    """
-    n = int(np.prod(shape, dtype=np.int64))
-    radius = np.sqrt(-2 * np.log1p(-uniform(seed, 0, n)))
-    angle = 2 * np.pi * uniform(seed, 1, n)
-    if dtype.kind == "c":
-        values = radius * np.sqrt(0.5) * np.exp(1j * angle)
-        return values.reshape(shape).astype(dtype)
-    return (radius * np.cos(angle)).reshape(shape).astype(dtype)

@@ -14,6 +14,7 @@ from ..dtypes import real_of
 from ..fusion import ProductFusionPlan, ProductStep
 from ..spec import ArraySpec, dtype_from_name
 from .backend import CpuBackend, cpu
+from .draws import NORMAL, UNIFORM, fill
 from .lanes import DTYPES as LANES
 
 COMMON = ("float32", "float64", "complex64", "complex128")
@@ -30,7 +31,7 @@ _SHAPES = (  # each once with a result in the accumulator's dtype and, but for a
 
 
 def warmup(dtypes: str | Iterable[Any] = COMMON) -> int:
-    """Compile the kernels of moves, contractions, reductions and transforms; returns how many calls.
+    """Compile the kernels of moves, contractions, reductions, transforms, draws; returns how many calls.
 
     What is compiled stays in the user's cache folder, so that later processes only load it. Chains of
     elementwise ops are compiled when a plan of them first runs. A progress line is drawn as for all
@@ -81,6 +82,9 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
         yield lambda: _in_lanes(backend, plan, real)
     if dtype.char in "FD":  # transforms of real lines take the same kernel
         yield lambda: backend.apply("fft", {"axes": (0,)}, np.ones((128, 256), dtype))
+    if dtype.name in NORMAL:
+        yield lambda: fill(UNIFORM[dtype.name], (0, 0), np.empty(64, dtype))
+        yield lambda: fill(NORMAL[dtype.name], (0, 0), np.empty(64, dtype))
     for op in _REDUCTIONS:
         if dtype.name not in supported[op]:
             continue

@@ -12,13 +12,16 @@ from .fft import fft
 from .first_calls import cold
 from .gemm_batch import gemm_batch
 from .imports import imports
+from .index import index
 from .layouts import layouts
 from .linalg import PARTS as LINALG
 from .linalg import linalg
+from .order import order
 from .overhead import overhead
 from .permutations import permutations
 from .plan import plan
 from .program import program
+from .random_numbers import random_numbers
 from .reductions import reductions
 from .tccg import tccg, tccg_full
 from .threads import threads
@@ -39,6 +42,9 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "plan": plan,
     "linalg": linalg,
     "fft": fft,
+    "index": index,
+    "order": order,
+    "random": random_numbers,
     "import": imports,
 }
 

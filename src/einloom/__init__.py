@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same at run time
     from . import fft as fft
+    from . import functions as functions
     from . import linalg as linalg
+    from . import random as random
     from ._base.caches import cache_info, clear_caches
     from ._base.errors import (
         CallError,
@@ -21,6 +23,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
         EinloomError,
         ExtensionError,
         FileFormatError,
+        IndexRangeError,
         LinAlgError,
         MatrixShapeError,
         MemoryLimitError,
@@ -44,6 +47,10 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
     from .contract.plan_set import ExpressionSet, PlanSet, compile_set, plan_set
     from .contract.plan_sizes import SizedPlan, plan_sizes
     from .contract.sugar import ncon, tensordot, transpose
+    from .functions.diagonals import diagonal
+    from .functions.exponentials import log_softmax, logsumexp, softmax
+    from .functions.kronecker import block_diag, kron
+    from .functions.scans import cummax, cummin, cumprod, cumsum
     from .program.template import ProgramTemplate
     from .program.trace import trace
 
@@ -58,6 +65,7 @@ _HOME = {
         "EinloomError",
         "ExtensionError",
         "FileFormatError",
+        "IndexRangeError",
         "LinAlgError",
         "MatrixShapeError",
         "MemoryLimitError",
@@ -81,10 +89,14 @@ _HOME = {
     "contract.plan_set": ("ExpressionSet", "PlanSet", "compile_set", "plan_set"),
     "contract.plan_sizes": ("SizedPlan", "plan_sizes"),
     "contract.sugar": ("ncon", "tensordot", "transpose"),
+    "functions.diagonals": ("diagonal",),
+    "functions.exponentials": ("log_softmax", "logsumexp", "softmax"),
+    "functions.kronecker": ("block_diag", "kron"),
+    "functions.scans": ("cummax", "cummin", "cumprod", "cumsum"),
     "program.template": ("ProgramTemplate",),
     "program.trace": ("trace",),
 }
-_ROOMS = ("fft", "linalg")
+_ROOMS = ("fft", "functions", "linalg", "random")
 """Packages of their own that an attribute of einloom names."""
 
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -98,6 +110,7 @@ __all__ = [
     "ExpressionSet",
     "ExtensionError",
     "FileFormatError",
+    "IndexRangeError",
     "LinAlgError",
     "MatrixShapeError",
     "MemoryLimitError",
@@ -113,14 +126,23 @@ __all__ = [
     "SubscriptError",
     "Unsupported",
     "WorkerLostError",
+    "block_diag",
     "cache_info",
     "clear_caches",
     "compile",
     "compile_set",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "diagonal",
     "einsum",
     "einsum_path",
     "gemm_batch",
     "get_options",
+    "kron",
+    "log_softmax",
+    "logsumexp",
     "ncon",
     "options",
     "plan",
@@ -128,6 +150,7 @@ __all__ = [
     "plan_sizes",
     "set_num_threads",
     "set_options",
+    "softmax",
     "tensordot",
     "trace",
     "transpose",

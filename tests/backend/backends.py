@@ -1,4 +1,4 @@
-"""The backends that the conformance tests run: one line each."""
+"""The backends that tests of kernels run, one line each, and what runs the conformance suite besides."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+from tests.backend.calls import Call
+from tests.backend.through_nx import ThroughNx, says
 
 from einloom._base.options import options
 from einloom.backend.cpu import cpu
@@ -15,6 +17,8 @@ from einloom.backend.protocol import Backend
 BACKENDS: dict[str, Backend] = {
     "cpu": cpu(),
 }
+
+RUNNERS: dict[str, Any] = {**BACKENDS, "nx": ThroughNx()}
 
 PATHS: dict[str, dict[str, Any]] = {  # small arrays do not take these by themselves
     "as shipped": {},
@@ -25,14 +29,19 @@ PATHS: dict[str, dict[str, Any]] = {  # small arrays do not take these by themse
 
 def dtypes_of(backend: str, op: str) -> list[str]:
     """Names of the dtypes that a backend claims for an op, in an order that tests can have."""
-    return sorted(BACKENDS[backend].capabilities().get(op, ()))
+    return sorted(RUNNERS[backend].capabilities().get(op, ()))
 
 
-def cases(ops: Iterable[str]) -> list[tuple[str, str, str]]:
+def cases(ops: Iterable[str], runners: Iterable[str] = BACKENDS) -> list[tuple[str, str, str]]:
     """Backend, op and dtype, wherever there is a kernel."""
     return [
-        (backend, op, name) for op in ops for backend in BACKENDS for name in dtypes_of(backend, op)
+        (backend, op, name) for op in ops for backend in runners for name in dtypes_of(backend, op)
     ]
+
+
+def can_say(backend: str, call: Call, dtype: np.dtype[Any]) -> bool:
+    """Whether a runner has words for a call; a backend has them for all."""
+    return backend in BACKENDS or says(call.op, call.attrs, call.specs(dtype))
 
 
 def path(name: str) -> AbstractContextManager[Any]:
@@ -41,11 +50,11 @@ def path(name: str) -> AbstractContextManager[Any]:
 
 def put(backend: str, *arrays: np.ndarray[Any, Any]) -> list[Any]:
     """Host arrays on the device of a backend."""
-    return [BACKENDS[backend].to_device(x) for x in arrays]
+    return [RUNNERS[backend].to_device(x) for x in arrays]
 
 
 def get(backend: str, result: Any) -> Any:
     """What a kernel returned, on the host; several results as a tuple."""
     if isinstance(result, tuple):
-        return tuple(BACKENDS[backend].to_host(x) for x in result)
-    return BACKENDS[backend].to_host(result)
+        return tuple(RUNNERS[backend].to_host(x) for x in result)
+    return RUNNERS[backend].to_host(result)

@@ -58,6 +58,10 @@ class Call:
             for k, shape in enumerate(self.shapes)
         )
 
+    def takes(self, dtype: DType) -> bool:
+        """Whether data of this dtype may be operands."""
+        return class_of(dtype) in CATALOGUE[self.op].takes(self.attrs)
+
     def outputs(self, dtype: DType) -> tuple[ArraySpec, ...]:
         return infer(self.op, self.attrs, self.specs(dtype))
 
@@ -105,6 +109,15 @@ def terms(output: str, *operands: tuple[str, Shape]) -> Call:
 def unary(op: str, names: str, *rows: tuple[Any, ...]) -> list[Call]:
     """Calls of an op of one operand: a row is the values of its attributes, then the shape."""
     return [Call(op, dict(zip(names.split(), row[:-1], strict=True)), (row[-1],)) for row in rows]
+
+
+def folded(
+    kernel: Shape, strides: Shape, dilation: Shape, low: Shape, high: Shape, shape: Shape
+) -> Call:
+    """The fold of what these windows are in an array of this shape."""
+    attrs = {"kernel": kernel, "strides": strides, "dilation": dilation, "low": low, "high": high}
+    columns = Call("unfold", attrs, (shape,)).output(np.dtype("f8")).shape
+    return Call("fold", {"sizes": shape[len(shape) - len(kernel) :], **attrs}, (columns,))
 
 
 DOTS = (
@@ -193,6 +206,68 @@ GATHERS = (  # the attributes in the order of the catalogue, then x and indices
     ((1,), (0,), (0,), 1, (1, 0), (3, 0), (2, 1)),
     ((0, 1), (), (0, 1), 0, (0, 2), (0, 3), (2,)),
     ((1,), (0,), (0,), 1, (1, 3), (2, 3), (0, 1)),
+)
+
+SCATTERS = (  # the attributes in the order of the catalogue, then x, indices and updates
+    ((), (0,), (0,), 0, (3,), (1,), ()),
+    ((1,), (0,), (0,), 1, (2, 3), (5, 1), (5, 3)),
+    ((0,), (), (0,), 0, (5,), (1,), (2,)),
+    ((1, 2), (), (1, 0), 1, (4, 5), (3, 2), (3, 2, 3)),
+    ((0, 2), (), (0, 1), 1, (4, 3), (3, 2), (2, 3, 2)),
+    ((0,), (1,), (1,), 2, (3, 4), (2, 2), (2, 2, 2)),
+    ((2,), (0, 2), (2, 0), 2, (3, 4, 2), (2, 3, 2), (2, 3, 2)),
+    ((0, 1, 3), (), (1,), 2, (2, 3, 2), (2, 1), (2, 1, 2, 2, 1)),
+    ((0, 1, 3), (0, 3), (3, 1, 4), 0, (2, 3, 1, 4, 2), (3, 2), (2, 1, 2, 2)),
+    ((0, 1), (), (), 1, (3, 4), (3, 0), (2, 2, 3)),
+    ((), (), (), 0, (), (0,), ()),
+    ((1,), (0,), (0,), 1, (3, 0), (2, 1), (2, 0)),
+    ((1,), (0,), (0,), 1, (2, 3), (0, 1), (0, 3)),
+)
+
+ALONG: tuple[tuple[int, Shape, Shape], ...] = (  # axis, x, indices
+    (0, (4,), (6,)),
+    (0, (3, 4), (5, 4)),
+    (1, (3, 4), (3, 2)),
+    (1, (2, 3, 2), (2, 4, 2)),
+    (0, (3, 2, 2), (3, 2, 2)),
+    (3, (2, 1, 2, 3, 2), (2, 1, 2, 5, 2)),
+    (1, (2, 1), (2, 3)),
+    (0, (3, 2), (0, 2)),
+    (1, (0, 2), (0, 3)),
+)
+
+ORDERED: tuple[tuple[int, Shape], ...] = (
+    (0, (6,)),
+    (0, (5, 2)),
+    (1, (2, 5)),
+    (1, (2, 4, 2)),
+    (3, (2, 1, 2, 4, 2)),
+    (0, (1, 2)),
+    (0, (0, 2)),
+    (1, (0, 3)),
+)
+
+SLICES: tuple[tuple[Shape, Shape], ...] = (  # x, and a window of it
+    ((), ()),
+    ((5,), (2,)),
+    ((3, 4), (2, 4)),
+    ((3, 4, 2), (1, 2, 2)),
+    ((2, 1, 3, 2, 2), (1, 1, 2, 2, 1)),
+    ((3, 4), (0, 2)),
+    ((0, 2), (0, 1)),
+)
+
+WINDOWS: tuple[tuple[Shape, Shape, Shape, Shape, Shape, Shape], ...] = (
+    # kernel, strides, dilation, low, high, x
+    ((2,), (1,), (1,), (0,), (0,), (5,)),
+    ((3,), (2,), (1,), (1,), (0,), (2, 6)),
+    ((2,), (1,), (3,), (1,), (2,), (2, 3)),
+    ((2, 2), (1, 1), (1, 1), (0, 0), (0, 0), (3, 4)),
+    ((2, 1), (2, 1), (1, 2), (1, 0), (0, 2), (2, 3, 2)),
+    ((1, 3), (1, 3), (1, 1), (0, 1), (0, 1), (2, 1, 2, 2, 4)),
+    ((2, 2, 1), (1, 2, 1), (1, 1, 1), (0, 1, 0), (1, 1, 0), (2, 2, 2)),
+    ((2,), (1,), (1,), (0,), (0,), (0, 3)),
+    ((2,), (1,), (1,), (1,), (1,), (2, 0)),
 )
 
 ELEMENTWISE_SHAPES: tuple[Shape, ...] = ((), (3, 4), (2, 3, 4), (2, 1, 3, 2, 2), (2, 0, 3))
@@ -472,6 +547,60 @@ CALLS: tuple[Call, ...] = (
             (1, ((2, 0), (2, 0))),
         )
     ),
+    *unary(
+        "associative_scan",
+        "axis kind",
+        *((axis, kind, shape) for axis, shape in ORDERED for kind in ("sum", "prod", "max", "min")),
+    ),
+    *(
+        Call(op, {"axis": axis, "descending": falling}, (shape,))
+        for op in ("sort", "argsort")
+        for axis, shape in ORDERED
+        for falling in (False, True)
+    ),
+    *(
+        Call("take", {"axis": axis}, shapes)
+        for axis, shapes in (
+            (0, ((3,), ())),
+            (0, ((3,), (5,))),
+            (0, ((3, 4), (2,))),
+            (1, ((3, 4), (2, 3))),
+            (1, ((2, 3, 2), (4,))),
+            (2, ((2, 3, 4), (2,))),
+            (3, ((2, 1, 2, 3, 2), (2, 2))),
+            (0, ((2, 3), (0,))),
+            (1, ((0, 2), (3,))),
+            (0, ((2, 0), (3,))),
+        )
+    ),
+    *(Call("take_along_axis", {"axis": axis}, (shape, indices)) for axis, shape, indices in ALONG),
+    *(
+        Call(
+            "scatter_along_axis",
+            {"axis": axis, "mode": mode, "unique_indices": False},
+            (shape, indices, indices),
+        )
+        for axis, shape, indices in ALONG
+        for mode in ("set", "add")
+    ),
+    *(
+        Call("scatter", dict(zip(CATALOGUE["scatter"].attributes, row[:4], strict=True)), row[4:])
+        for row in SCATTERS
+    ),
+    *(Call("dynamic_slice", {"sizes": sizes}, (shape, (len(shape),))) for shape, sizes in SLICES),
+    *(Call("dynamic_update_slice", {}, (shape, sizes, (len(shape),))) for shape, sizes in SLICES),
+    *unary("unfold", "kernel strides dilation low high", *WINDOWS),
+    *(folded(*row) for row in WINDOWS),
+    *(
+        Call("threefry2x32", {}, (shape, shape))
+        for shape in (
+            (2,),
+            (3, 2),
+            (2, 3, 2),
+            (2, 1, 2, 3, 2),
+            (0, 2),
+        )
+    ),
     *(
         Call(op, attrs, (shape,))
         for op in ("fft", "ifft", "rfft")
@@ -508,6 +637,11 @@ OF_THEIR_OWN = frozenset(("convert", "cast", "constant"))
 
 def calls(op: str) -> list[Call]:
     return [call for call in CALLS if call.op == op]
+
+
+def legal(op: str, dtype: DType) -> list[Call]:
+    """Those that may have data of this dtype."""
+    return [call for call in calls(op) if call.takes(dtype)]
 
 
 # ---- operands -----------------------------------------------------------------------------------
@@ -548,6 +682,15 @@ def special_integers(rng: np.random.Generator, x: Array) -> Array:
     return np.where(rng.random(x.shape) < 0.5, drawn, x)
 
 
+CLAMPED = {
+    **dict.fromkeys(("gather", "gather_dynamic_slice_sizes", "scatter", "dynamic_slice"), 1),
+    "dynamic_update_slice": 2,
+}
+"""Ops whose indices may be any, and which operand they are."""
+
+WRAPPED = ("take", "take_along_axis", "scatter_along_axis")
+
+
 def operands(
     call: Call, dtype: str | DType, layout: str | Sequence[str], rng: np.random.Generator
 ) -> list[Array]:
@@ -569,8 +712,13 @@ def operands(
             x = rng.integers(-1, arrays[0].shape[call.attrs["axis"]] + 2, ())
         if call.op == "ldexp" and position == 1:
             x = rng.integers(-3, 4, ())
-        if call.op.startswith("gather") and position == 1:  # before the operand, in it and behind
+        if (
+            call.op in CLAMPED and position == CLAMPED[call.op]
+        ):  # before the operand, in it and behind
             x = rng.integers(-2, max(arrays[0].shape, default=0) + 2, spec.shape)
+        if call.op in WRAPPED and position == 1:
+            n = arrays[0].shape[call.attrs["axis"]]
+            x = rng.integers(-n, max(n, 1), spec.shape)
         arrays.append(lay_out(x, layouts[position], rng))
     return arrays
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -251,6 +252,204 @@ def gather(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
 LAWS["gather_dynamic_slice_sizes"] = gather
 
 
+@law
+def take(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    (x, indices), axis = arrays, attrs["axis"]
+    for o in everywhere(out):
+        spot = o[axis : axis + indices.ndim]
+        out[o] = x[(*o[:axis], int(indices[spot]), *o[axis + indices.ndim :])]
+
+
+@law
+def take_along_axis(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    (x, indices), axis = arrays, attrs["axis"]
+    for o in everywhere(out):
+        out[o] = x[(*o[:axis], int(indices[o]), *o[axis + 1 :])]
+
+
+@law
+def scatter_along_axis(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    (x, indices, updates), axis = arrays, attrs["axis"]
+    groups: dict[Shape, list[Shape]] = {}
+    for i in everywhere(indices):
+        spot = (*i[:axis], int(indices[i]) % x.shape[axis], *i[axis + 1 :])
+        groups.setdefault(spot, []).append(i)
+    copy(attrs, arrays, out)
+    for spot, group in groups.items():
+        if attrs["mode"] == "set":
+            out[spot] = updates[group[-1]]
+        else:
+            out[spot] = added(x[spot], [updates[i] for i in group])
+
+
+@law
+def scatter(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    x, indices, updates = arrays
+    vector, window = attrs["index_vector_dim"], attrs["update_window_dims"]
+    if vector == indices.ndim:
+        indices = indices.reshape((*indices.shape, 1))
+    kept = [axis for axis in range(x.ndim) if axis not in attrs["inserted_window_dims"]]
+    groups: dict[Shape, list[Shape]] = {}
+    for u in everywhere(updates):
+        batch = [n for axis, n in enumerate(u) if axis not in window]
+        spot, fits = [0] * x.ndim, True
+        sizes = dict(zip(kept, (updates.shape[axis] for axis in window), strict=True))
+        for k, axis in enumerate(attrs["scatter_dims_to_operand_dims"]):
+            spot[axis] = int(indices[(*batch[:vector], k, *batch[vector:])])
+            fits = fits and 0 <= spot[axis] <= x.shape[axis] - sizes.get(axis, 1)
+        for axis, of in zip(kept, window, strict=True):
+            spot[axis] += u[of]
+        if fits:
+            groups.setdefault(tuple(spot), []).append(u)
+    copy(attrs, arrays, out)
+    for place, group in groups.items():
+        out[place] = added(x[place], [updates[u] for u in group])
+
+
+def added(x: Any, updates: list[Any]) -> Any:
+    """An element and what is added to it, exactly."""
+    dtype = np.asarray(x).dtype
+    numbers = [number(np.asarray(value, dtype).tolist(), dtype) for value in (x, *updates)]
+    return element(total(numbers, class_of(dtype)), dtype)
+
+
+@law
+def dynamic_slice(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    x, starts = arrays
+    for o in everywhere(out):
+        out[o] = x[tuple(n + k for n, k in zip(o, lowest(x, starts, out), strict=True))]
+
+
+@law
+def dynamic_update_slice(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    x, update, starts = arrays
+    copy(attrs, arrays, out)
+    for i in everywhere(update):
+        out[tuple(n + k for n, k in zip(i, lowest(x, starts, update), strict=True))] = update[i]
+
+
+def lowest(x: Array, starts: Array, window: Array) -> list[int]:
+    """Where a window of that shape begins, clamped to fit."""
+    rooms = (n - size for n, size in zip(x.shape, window.shape, strict=True))
+    return [min(max(int(start), 0), room) for start, room in zip(starts, rooms, strict=True)]
+
+
+# ---- windows, random numbers ---------------------------------------------------------------------
+
+
+def taps(attrs: Attrs, shape: Shape, columns: Shape) -> Iterator[tuple[Shape, Shape]]:
+    """Elements of the columns, and which element of the array each of them is, where it is one."""
+    kernel, lead = attrs["kernel"], len(shape) - len(attrs["kernel"])
+    sizes = shape[lead:]
+    counts = tuple(
+        (n + low + high - dilation * (k - 1) - 1) // step + 1
+        for n, k, low, high, dilation, step in zip(
+            sizes,
+            kernel,
+            *(attrs[name] for name in ("low", "high", "dilation", "strides")),
+            strict=True,
+        )
+    )
+    for c in np.ndindex(*columns):
+        tap = np.unravel_index(c[-2], kernel)
+        at = np.unravel_index(c[-1], counts)
+        spot = tuple(
+            int(w) * step + int(k) * dilation - low
+            for w, k, step, dilation, low in zip(
+                at, tap, attrs["strides"], attrs["dilation"], attrs["low"], strict=True
+            )
+        )
+        if all(0 <= n < size for n, size in zip(spot, sizes, strict=True)):
+            yield c, (*c[:-2], *spot)
+
+
+@law
+def unfold(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    for c, i in taps(attrs, arrays[0].shape, out.shape):
+        out[c] = arrays[0][i]
+
+
+@law
+def fold(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    (columns,) = arrays
+    groups: dict[Shape, list[Any]] = {}
+    for c, i in taps(attrs, out.shape, columns.shape):
+        groups.setdefault(i, []).append(columns[c])
+    for i, (first, *others) in groups.items():
+        out[i] = added(first, others)
+
+
+@law
+def threefry2x32(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    """As J. Salmon and others print it (SC11), in Python's integers."""
+    key, counter = arrays
+    for at in np.ndindex(*out.shape[:-1]):
+        k0, k1 = (int(n) % 2**32 for n in key[at])
+        words = (k0, k1, 0x1BD11BDA ^ k0 ^ k1)
+        a, b = ((int(n) + k) % 2**32 for n, k in zip(counter[at], words, strict=False))
+        for r in range(20):
+            a = (a + b) % 2**32
+            turn = (13, 15, 26, 6, 17, 29, 16, 24)[r % 8]
+            b = (b << turn | b >> (32 - turn)) % 2**32 ^ a
+            if r % 4 == 3:
+                s = (r + 1) // 4
+                a = (a + words[s % 3]) % 2**32
+                b = (b + words[(s + 1) % 3] + s) % 2**32
+        out[at] = [element(word, out.dtype) for word in (a, b)]
+
+
+# ---- order, scans --------------------------------------------------------------------------------
+
+
+@law
+def argsort(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    """By selection: the first of the least that are left comes next."""
+    (x,), axis = arrays, attrs["axis"]
+    for o in np.ndindex(*without(out.shape, axis)):
+        line = (*o[:axis], slice(None), *o[axis:])
+        values = x[line].tolist()
+        left = list(range(len(values)))
+        for k in range(len(values)):
+            best = left[0]
+            for i in left[1:]:
+                if comes_first(values[i], values[best], attrs["descending"]):
+                    best = i
+            left.remove(best)
+            out[(*o[:axis], k, *o[axis:])] = best
+
+
+@law
+def sort(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    (x,), axis = arrays, attrs["axis"]
+    order = np.zeros(x.shape, np.int64)
+    argsort(attrs, arrays, order)
+    take_along_axis({"axis": axis}, [x, order], out)
+
+
+def comes_first(x: Any, y: Any, falling: bool) -> bool:
+    """Whether x must stand before y: NaN stands last, complex numbers go by their parts."""
+    if x != x or y != y:
+        return x == x
+    x, y = ((z.real, z.imag) if isinstance(z, (complex, np.complexfloating)) else z for z in (x, y))
+    return bool(x > y if falling else x < y)
+
+
+def without(shape: Shape, axis: int) -> Shape:
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+@law
+def associative_scan(attrs: Attrs, arrays: Sequence[Array], out: Array) -> None:
+    (x,), axis = arrays, attrs["axis"]
+    for o in np.ndindex(*without(out.shape, axis)):
+        values = [
+            number(value, x.dtype) for value in x[(*o[:axis], slice(None), *o[axis:])].tolist()
+        ]
+        for k in range(len(values)):
+            found = SCANS[attrs["kind"]](values[: k + 1], class_of(x.dtype))
+            out[(*o[:axis], k, *o[axis:])] = element(found, out.dtype)
+
+
 # ---- reductions ---------------------------------------------------------------------------------
 
 
@@ -315,6 +514,8 @@ def more(x: Any, y: Any) -> bool:
 def fewer(x: Any, y: Any) -> bool:
     return bool(x < y)
 
+
+SCANS = {"sum": total, "prod": product, "max": extreme(more), "min": extreme(fewer)}
 
 reduction("reduce_sum", total)
 reduction("reduce_prod", product)
@@ -496,6 +697,8 @@ def rounding(op: str, attrs: Attrs, arrays: Sequence[Array], want: Array) -> tup
         return tolerance(want.dtype, count, 3), factors[0] * product + factors[1] * _modulus(
             arrays[2]
         )
+    if op in RUNNING:
+        return RUNNING[op](attrs, arrays, want)
     equation = einsum_terms(op, attrs, [x.ndim for x in arrays])
     sizes = [x.shape for x in arrays]
     if op in ("reduce_sum", "reduce_mean"):
@@ -515,6 +718,34 @@ def rounding(op: str, attrs: Attrs, arrays: Sequence[Array], want: Array) -> tup
     if op == "reduce_mean":
         scale = scale / max(1, count)
     return tolerance(want.dtype, count, len(arrays)), scale
+
+
+def scan_rounding(attrs: Attrs, arrays: Sequence[Array], want: Array) -> tuple[float, Array]:
+    axis, kind = attrs["axis"], attrs["kind"]
+    count = want.shape[axis]
+    if kind == "sum":
+        return tolerance(want.dtype, count, 1), np.cumsum(_modulus(arrays[0]), axis)
+    if kind == "prod":
+        return tolerance(want.dtype, 0, count), np.maximum(_modulus(want), smallest(want.dtype))
+    return 0.0, want
+
+
+def sum_rounding(
+    op: str, attrs: Attrs, arrays: Sequence[Array], want: Array
+) -> tuple[float, Array]:
+    if attrs.get("mode") == "set":
+        return 0.0, want
+    moduli = list(arrays)
+    moduli[0], moduli[-1] = (_modulus(x).astype("f8") for x in (arrays[0], arrays[-1]))
+    scale = np.zeros(want.shape)
+    LAWS[op](attrs, moduli, scale)
+    return tolerance(want.dtype, 1 + arrays[-1].size, 1), scale
+
+
+RUNNING = {
+    "associative_scan": scan_rounding,
+    **{op: partial(sum_rounding, op) for op in ("scatter", "scatter_along_axis", "fold")},
+}
 
 
 def dot_scale(attrs: Attrs, arrays: Sequence[Array]) -> tuple[Array, int]:

@@ -131,8 +131,47 @@ def check_chains(rng: np.random.Generator) -> None:
                     out.check(want)
 
 
+def check_indexing(rng: np.random.Generator) -> None:
+    """Indices of all kinds, and lines of several tiles."""
+    along = {"axis": 0, "mode": "add", "unique_indices": False}
+    for shape in ((5000,), (700, 9), (9, 700)):
+        values = numbers(shape, "float64", rng)
+        rows = rng.integers(-shape[0], shape[0], shape)
+        for k, place in enumerate(PLACES):
+            x, i = Embedded(values, place, rng), Embedded(rows, PLACES[k - 1], rng)
+            out = Embedded(values * 0, PLACES[k - 2], rng)
+            cpu().apply("take_along_axis", {"axis": 0}, x.x, i.x, out=out.x)
+            out.check(np.take_along_axis(values, rows, 0))
+            want = values.copy()
+            where = np.indices(shape, sparse=True)
+            np.add.at(want, (rows, *where[1:]), values)
+            cpu().apply("scatter_along_axis", along, values, i.x, x.x, out=out.x)
+            out.check(want)
+            cpu().apply("associative_scan", {"axis": 0, "kind": "sum"}, x.x, out=out.x)
+            out.check(np.cumsum(values, 0))
+            order = Embedded(rows * 0, place, rng)
+            cpu().apply("argsort", {"axis": 0, "descending": False}, x.x, out=order.x)
+            order.check(np.argsort(values, 0, kind="stable"))
+            x.check(values)
+
+
+def check_windows(rng: np.random.Generator) -> None:
+    attrs = {"kernel": (3, 2), "strides": (1, 2), "dilation": (2, 1), "low": (1, 1), "high": (0, 2)}
+    values = numbers((3, 40, 30), "float64", rng)
+    columns = cpu().apply("unfold", attrs, values)
+    want = cpu().apply("fold", {"sizes": (40, 30), **attrs}, columns)
+    for k, place in enumerate(PLACES):
+        x, given = Embedded(values, place, rng), Embedded(columns, PLACES[k - 1], rng)
+        out = Embedded(columns * 0, PLACES[k - 2], rng)
+        cpu().apply("unfold", attrs, x.x, out=out.x)
+        out.check(columns)
+        back = Embedded(values * 0, place, rng)
+        cpu().apply("fold", {"sizes": (40, 30), **attrs}, given.x, out=back.x)
+        back.check(want)
+
+
 CHECKS = {"moves": check_moves, "loops": check_loops, "reductions": check_reductions,
-          "chains": check_chains}  # fmt: skip
+          "chains": check_chains, "indexing": check_indexing, "windows": check_windows}  # fmt: skip
 
 
 def beyond(out: Any) -> None:

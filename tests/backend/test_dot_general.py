@@ -244,3 +244,16 @@ def test_more_axes_than_one_kind_of_matrix(rng: np.random.Generator) -> None:
             got = BACKEND.apply("dot_general", call.attrs, x, y)
         assert got.shape == (2,) * 12
         np.testing.assert_array_equal(got.reshape(16, 16, 16), left @ right)
+
+
+def test_trailing_batches_of_column_major_arrays_are_the_mirror_image(
+    rng: np.random.Generator,
+) -> None:
+    """out[lhs free, rhs free, batch] in column-major memory: all axes reversed, operands exchanged."""
+    lhs = np.asarray(rng.random((2, 3, 4, 5)), order="F")  # p, q, k, b
+    rhs = np.asarray(rng.random((4, 6, 5)), order="F")  # k, n, b
+    attrs = {"batch": ((0,), (0,)), "contracting": ((2,), (1,))}
+    mirrored = BACKEND.apply("dot_general", attrs, rhs.T, lhs.T).T
+    np.testing.assert_allclose(mirrored, np.einsum("pqkb,knb->pqnb", lhs, rhs), rtol=1e-14)
+    assert mirrored.flags.f_contiguous
+    assert all(mirrored[..., k].flags.f_contiguous for k in range(5))

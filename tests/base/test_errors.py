@@ -18,6 +18,7 @@ BUILTIN: dict[str, tuple[type[Exception], ...]] = {
     "SubscriptError": (ValueError,),
     "ShapeError": (ValueError,),
     "DTypeError": (TypeError,),
+    "IndexRangeError": (IndexError,),
     "PathError": (ValueError, RuntimeError),
     "OptionError": (ValueError,),
     "CallError": (TypeError,),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import across, butterflies, calls, panels, turns, values
+from . import across, butterflies, calls, panels, turns, values, words
 
 LINE = 64  # bytes of a cache line
 MOST = 16  # lanes of a block of small elements
@@ -22,8 +22,7 @@ def side(itemsize: int) -> int:
 def intrinsics() -> dict[str, Any]:
     """The names: plus, times, largest, smallest; transpose_block, stream_block, copy_line, stream_line;
     widened_float16, widened_bfloat16; fresh, relax, count_ones; those of panels.py,
-    across.py, turns.py, calls.py, values.py
-    and butterflies.py.
+    across.py, turns.py, calls.py, values.py, butterflies.py and words.py.
 
     plus and times of two floats may be reordered, so that a loop over them becomes vectors (the
     fastmath flag is on the one instruction, not on what the loop computes besides); largest and smallest
@@ -64,6 +63,10 @@ def intrinsics() -> dict[str, Any]:
         **{f"final{r}": butterflies.butterfly(r, LINE, True) for r in butterflies.RADICES},
         **{f"entering{r}": butterflies.entering(r, LINE) for r in butterflies.RADICES},
         **{f"leaving{r}": butterflies.leaving(r, LINE) for r in butterflies.RADICES},
+        "encipher_many": words.encipher_pairs(32, one_key=False),
+        "encipher_many_alike": words.encipher_pairs(32, one_key=True),
+        "encipher_one": words.encipher_pairs(1, one_key=False),
+        "encipher_one_alike": words.encipher_pairs(1, one_key=True),
         "count_ones": _count_ones(),
         "peek": across.peek(),
         "poke": across.poke(),

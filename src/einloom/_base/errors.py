@@ -28,6 +28,10 @@ class DTypeError(EinloomError, TypeError):
     """Dtypes cannot be combined or cast as asked."""
 
 
+class IndexRangeError(EinloomError, IndexError):
+    """An element of an array of indices is out of range."""
+
+
 class PathError(EinloomError, ValueError, RuntimeError):
     """A contraction path is not one of this equation."""
 

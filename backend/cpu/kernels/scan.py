@@ -1,0 +1,159 @@
+"""Inclusive scans along one axis of strided arrays: many lines side by side, or blocks of long ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..jit import kernel
+from .odometer import turn_on, turn_to
+
+CHAINS = 4  # sums of one line that are independent, so that none waits for another
+
+
+@kernel
+def scan_sums(
+    start: int,
+    stop: int,
+    dst: Any,  # flat buffers of one dtype
+    src: Any,
+    origins: Any,  # [2]: offsets of their first elements
+    outer: Any,  # [3, axes]: sizes over tiles, strides in both; pieces of lanes, then blocks of lines first
+    lane: Any,  # [3]: lines that lie side by side, their strides in both
+    piece: int,  # most of them in a tile
+    along: Any,  # [3]: elements of a line, their strides in both
+    block: int,  # most of them in a tile
+    carry: Any,  # [tiles or 1, piece]: what is before the first element of a tile, in a wider dtype
+    step: int,  # rows of carry from one tile to the next
+    multiplies: bool,
+    totals: bool,  # write what the elements of a tile come to into carry, and nothing else
+) -> None:
+    """dst[k] = carry + src[0] + ... + src[k] along the lines of tiles start..stop, or products."""
+    position, places = outer[0].copy(), origins.copy()
+    accumulators = np.empty(piece, carry.dtype)
+    turn_to(start, position, places, outer)
+    for tile in range(start, stop):
+        count = min(piece, lane[0] - position[0] * piece)
+        n = min(block, along[0] - position[1] * block)
+        to, of = places[0], places[1]
+        accumulators[:count] = carry[tile * step, :count]
+        if totals and count == 1:
+            one = carry[tile * step, 0]
+            two, three, four = one, one, one
+            whole, stride = n - n % CHAINS, along[2]
+            if multiplies:
+                for _ in range(0, whole, CHAINS):
+                    one = one * src[np.uint64(of)]
+                    two = two * src[np.uint64(of + stride)]
+                    three = three * src[np.uint64(of + 2 * stride)]
+                    four = four * src[np.uint64(of + 3 * stride)]
+                    of += CHAINS * stride
+                for _ in range(whole, n):
+                    one = one * src[np.uint64(of)]
+                    of += stride
+                accumulators[0] = (one * two) * (three * four)
+            else:
+                for _ in range(0, whole, CHAINS):
+                    one = one + src[np.uint64(of)]
+                    two = two + src[np.uint64(of + stride)]
+                    three = three + src[np.uint64(of + 2 * stride)]
+                    four = four + src[np.uint64(of + 3 * stride)]
+                    of += CHAINS * stride
+                for _ in range(whole, n):
+                    one = one + src[np.uint64(of)]
+                    of += stride
+                accumulators[0] = (one + two) + (three + four)
+        elif count == 1:
+            one = accumulators[0]
+            if multiplies:
+                for _ in range(n):
+                    one = one * src[np.uint64(of)]
+                    dst[np.uint64(to)] = one
+                    to += along[1]
+                    of += along[2]
+            else:
+                for _ in range(n):
+                    one = one + src[np.uint64(of)]
+                    dst[np.uint64(to)] = one
+                    to += along[1]
+                    of += along[2]
+        else:
+            for _ in range(n):
+                if lane[1] == 1 and lane[2] == 1 and not totals:
+                    here, there = src[of : of + count], dst[to : to + count]
+                    if multiplies:
+                        for j in range(count):
+                            accumulators[j] *= here[j]
+                            there[j] = accumulators[j]
+                    else:
+                        for j in range(count):
+                            accumulators[j] += here[j]
+                            there[j] = accumulators[j]
+                else:
+                    for j in range(count):
+                        if multiplies:
+                            accumulators[j] *= src[np.uint64(of + j * lane[2])]
+                        else:
+                            accumulators[j] += src[np.uint64(of + j * lane[2])]
+                        if not totals:
+                            dst[np.uint64(to + j * lane[1])] = accumulators[j]
+                to += along[1]
+                of += along[2]
+        if totals:
+            carry[tile * step, :count] = accumulators[:count]
+        turn_on(position, places, outer)
+
+
+@kernel
+def scan_extremes(
+    start: int,
+    stop: int,
+    dst: Any,
+    src: Any,
+    origins: Any,
+    outer: Any,
+    lane: Any,
+    piece: int,
+    along: Any,
+    block: int,
+    carry: Any,  # of the dtype of the arrays
+    step: int,
+    least: bool,
+    totals: bool,
+) -> None:
+    """The same for the largest or the smallest so far; NaN once there is one."""
+    position, places = outer[0].copy(), origins.copy()
+    accumulators = np.empty(piece, carry.dtype)
+    turn_to(start, position, places, outer)
+    for tile in range(start, stop):
+        count = min(piece, lane[0] - position[0] * piece)
+        n = min(block, along[0] - position[1] * block)
+        to, of = places[0], places[1]
+        accumulators[:count] = carry[tile * step, :count]
+        if count == 1:
+            best = accumulators[0]
+            for _ in range(n):
+                x = src[np.uint64(of)]
+                wins = (x < best if least else x > best) or x != x
+                best = x if wins and best == best else best
+                if not totals:
+                    dst[np.uint64(to)] = best
+                to += along[1]
+                of += along[2]
+            accumulators[0] = best
+            n = 0
+        for _ in range(n):
+            for j in range(count):
+                x, best = src[np.uint64(of + j * lane[2])], accumulators[j]
+                # x != x and best != best are NaN, which stays
+                wins = (x < best if least else x > best) or x != x
+                best = x if wins and best == best else best
+                accumulators[j] = best
+                if not totals:
+                    dst[np.uint64(to + j * lane[1])] = best
+            to += along[1]
+            of += along[2]
+        if totals:
+            carry[tile * step, :count] = accumulators[:count]
+        turn_on(position, places, outer)

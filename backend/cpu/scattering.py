@@ -1,0 +1,121 @@
+"""Updates at places that an array of indices names: `scatter_along_axis` and `scatter`.
+
+The result is the operand with all updates made one after another, in row-major order of the indices:
+of several at one place the last stays, or they are added up in that order, whatever the number of
+threads. Sums of half precisions are kept in single precision and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..catalogue import Attrs
+from ..protocol import Kernel
+from ..rules import replaced
+from ..spec import ArraySpec, Shape, compute_dtype
+from .buffers import empty
+from .move import move
+from .scattered import scattered, windows_added
+from .taking import wrapped
+
+
+def bind_scatter_along_axis(
+    attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
+) -> Kernel:
+    axis, adds = attrs["axis"], attrs["mode"] == "add"
+    n = output.shape[axis]
+
+    def run(x: Any, indices: Any, updates: Any, out: Any = None) -> Any:
+        if out is None:
+            out = empty(output.shape, output.dtype)
+        target = _started(out, x, adds)
+        updates = updates.astype(target.dtype, copy=False)
+        if scattered(target, indices, updates, axis, adds):
+            return _finished(out, target)
+        places = wrapped("scatter_along_axis", indices, n, axis)
+        steps = _steps(output.shape)
+        lines = replaced(output.shape, axis, 1)
+        flat = _offsets(lines, steps) + places * steps[axis]
+        _update(target, flat, updates, adds)
+        return _finished(out, target)
+
+    return run
+
+
+def bind_scatter(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
+    window, inserted = attrs["update_window_dims"], attrs["inserted_window_dims"]
+    mapped, vector = attrs["scatter_dims_to_operand_dims"], attrs["index_vector_dim"]
+    batch = [axis for axis in range(len(inputs[2].shape)) if axis not in window]
+    kept = iter(window)
+    sizes = tuple(
+        1 if axis in inserted else inputs[2].shape[next(kept)] for axis in range(len(output.shape))
+    )
+    steps = _steps(output.shape)
+    count = math.prod(inputs[2].shape[axis] for axis in batch)
+
+    def run(x: Any, indices: Any, updates: Any, out: Any = None) -> Any:
+        if out is None:
+            out = empty(output.shape, output.dtype)
+        target = _started(out, x, adds=True)
+        updates = updates.astype(target.dtype, copy=False)
+        if windows_added(target, indices, updates, attrs):
+            return _finished(out, target)
+        if vector == indices.ndim:
+            indices = indices[..., None]
+        vectors = np.moveaxis(indices, vector, 0).reshape(len(mapped), count)
+        fits, places = np.ones(count, bool), np.zeros(count, np.intp)
+        for axis, starts in zip(mapped, vectors, strict=True):
+            fits &= (starts >= 0) & (starts <= output.shape[axis] - sizes[axis])
+            places += np.where(fits, starts, 0) * steps[axis]
+        turned = updates.transpose(*batch, *window).reshape(count, math.prod(sizes))
+        flat = places[fits, None] + _offsets(sizes, steps).reshape(-1)
+        _update(target, flat, turned[fits], adds=True)
+        return _finished(out, target)
+
+    return run
+
+
+def _steps(shape: Shape) -> list[int]:
+    """Elements from one index to the next of a row-major array."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _offsets(shape: Shape, steps: list[int]) -> Any:
+    """Offsets of the elements of `shape` in a larger row-major array."""
+    offsets = np.zeros((1,) * len(shape), np.intp)
+    for axis, (n, step) in enumerate(zip(shape, steps, strict=True)):
+        offsets = offsets + (np.arange(n) * step).reshape(replaced((1,) * len(shape), axis, n))
+    return offsets
+
+
+def _started(out: Any, x: Any, adds: bool) -> Any:
+    """x as it is before the updates: in out, or in an array wide enough for sums."""
+    wide = compute_dtype(out.dtype) if adds else out.dtype
+    if wide == out.dtype:
+        return move(out, x)
+    target = empty(out.shape, wide)
+    np.copyto(target, x)
+    return target
+
+
+def _finished(out: Any, target: Any) -> Any:
+    if target is not out:
+        with np.errstate(all="ignore"):
+            np.copyto(out, target, casting="unsafe")
+    return out
+
+
+def _update(target: Any, flat: Any, updates: Any, adds: bool) -> None:
+    """Make updates at offsets `flat` of the row-major target, one after another."""
+    elements = np.ascontiguousarray(target).reshape(-1)
+    offsets, values = flat.reshape(-1), updates.reshape(-1)
+    with np.errstate(all="ignore"):
+        if adds:
+            np.add.at(elements, offsets, values)
+        else:
+            elements[offsets] = values
+    if not np.may_share_memory(elements, target):
+        np.copyto(target, elements.reshape(target.shape))
