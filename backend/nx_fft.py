@@ -27,7 +27,9 @@ def ifft(t: Array, *, axes: Sequence[int], out: Array | None = None) -> Array:
 def rfft(t: Array, *, dtype: Any, axes: Sequence[int], out: Array | None = None) -> Array:
     """fft of real numbers, of which the last of axes keeps the first N // 2 + 1 bins.
 
-    It is computed in the wider precision of t and dtype.
+    Args:
+        t: real; it is computed in the wider precision of t and dtype.
+        dtype: complex64 or complex128, the dtype of the result.
     """
     t, dtype = tensor("rfft", t), _kind("rfft", dtype, "c")
     wide = np.result_type(t.dtype, dtype)
@@ -45,6 +47,8 @@ def irfft(
     """ifft of the half spectrum of real numbers, not divided.
 
     Args:
+        t: complex; it is computed in the wider precision of t and dtype.
+        dtype: float32 or float64, the dtype of the result.
         s: lengths of the result along `axes`; absent, the last is 2 (bins - 1) and the others are as they
             are. Spectra that are too long are cut, too short ones continued by zeros.
 

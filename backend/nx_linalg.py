@@ -18,7 +18,12 @@ from .spec import ArraySpec, compute_dtype, dtype_name
 
 
 def matmul(a: Array, b: Array, *, out: Array) -> Array:
-    """out[.., m, n] = sum_k a[.., m, k] b[.., k, n]; leading axes broadcast."""
+    """out[.., m, n] = sum_k a[.., m, k] b[.., k, n].
+
+    Args:
+        a, b: [.., m, k] and [.., k, n] of one dtype; leading axes broadcast, as views of stride 0.
+        out: [.., m, n].
+    """
     a, b = tensor("matmul", a), tensor("matmul", b)
     if a.ndim >= 2 and b.ndim >= 2 and a.shape[:-2] != b.shape[:-2]:
         try:
@@ -32,7 +37,13 @@ def matmul(a: Array, b: Array, *, out: Array) -> Array:
 
 
 def cholesky(t: Array, *, upper: bool) -> Array:
-    """L with t = L Lᴴ, or U with t = Uᴴ U; that triangle of t is read, the other of the result is 0.
+    """L with t = L Lᴴ, or U with t = Uᴴ U.
+
+    Args:
+        t: [.., n, n], Hermitian and positive definite; the triangle that `upper` names is read.
+
+    Returns:
+        [.., n, n] in the dtype of t, zero in the other triangle.
 
     Raises:
         LinAlgError: a matrix is not positive definite.
@@ -43,13 +54,27 @@ def cholesky(t: Array, *, upper: bool) -> Array:
 
 
 def qr(t: Array, *, reduced: bool) -> tuple[Array, Array]:
-    """(Q, R) with t = Q R, Q with orthonormal columns, R upper triangular."""
+    """(Q, R) with t = Q R, Q with orthonormal columns, R upper triangular.
+
+    Args:
+        t: [.., m, n].
+
+    Returns:
+        [.., m, k] and [.., k, n] in the dtype of t: k is min(m, n) if `reduced`, else m.
+    """
     q, r = linalg.qr(_matrices("qr", t), "reduced" if reduced else "complete")
     return _back(q, t), _back(r, t)
 
 
 def svd(t: Array, *, full_matrices: bool) -> tuple[Array, Array, Array]:
-    """(U, S, Vᴴ) with t = U diag(S) Vᴴ; S is float64 and falls.
+    """(U, S, Vᴴ) with t = U diag(S) Vᴴ, S falling.
+
+    Args:
+        t: [.., m, n].
+
+    Returns:
+        [.., m, k], [.., min(m, n)] and [.., l, n], S in float64 and the others in the dtype of t: k and l
+        are min(m, n), or m and n with `full_matrices`.
 
     Raises:
         LinAlgError: no convergence, as for a matrix with NaN.
@@ -60,9 +85,14 @@ def svd(t: Array, *, full_matrices: bool) -> tuple[Array, Array, Array]:
 
 
 def eig(t: Array, *, vectors: bool) -> tuple[Array, Array | None]:
-    """(w, V) with t V = V diag(w), complex128 both; V is None unless asked for.
+    """(w, V) with t V = V diag(w).
 
-    Nx's complex64 is a pair of 64-bit floats, which NumPy calls complex128.
+    Args:
+        t: [.., n, n].
+
+    Returns:
+        [.., n] and [.., n, n] in complex128, which Nx calls complex64 by the size of its parts; columns of V
+        have norm 1. V is None without `vectors`.
 
     Raises:
         LinAlgError: no convergence, as for a matrix with NaN.
@@ -73,8 +103,13 @@ def eig(t: Array, *, vectors: bool) -> tuple[Array, Array | None]:
 
 
 def eigh(t: Array, *, vectors: bool) -> tuple[Array, Array | None]:
-    """(w, V) with t V = V diag(w) for Hermitian t, of which the lower triangle is read; w is float64 and
-    rises, V is None unless asked for.
+    """(w, V) with t V = V diag(w), w rising.
+
+    Args:
+        t: [.., n, n], Hermitian; the lower triangle is read.
+
+    Returns:
+        [.., n] in float64 and [.., n, n] in the dtype of t. V is None without `vectors`.
 
     Raises:
         LinAlgError: no convergence, as for a matrix with NaN.
@@ -85,9 +120,16 @@ def eigh(t: Array, *, vectors: bool) -> tuple[Array, Array | None]:
 
 
 def triangular_solve(a: Array, b: Array, *, upper: bool, transpose: bool, unit_diag: bool) -> Array:
-    """x with a x = b, or aᵀ x = b, for triangular a [.., n, n] and b [.., n] or [.., n, k].
+    """x with a x = b, or with `transpose` aᵀ x = b.
 
-    The transpose is not conjugated: aᴴ x = b is solved by the conjugates of b and of x.
+    The transpose is not conjugated: aᴴ x = b is solved by the conjugate of b, of which x is the conjugate.
+
+    Args:
+        a: [.., n, n], triangular; the other triangle is not read, nor with `unit_diag` the diagonal.
+        b: [.., n] or [.., n, k], of the dtype of a.
+
+    Returns:
+        [.., n] or [.., n, k], as b is.
 
     Raises:
         LinAlgError: there is a zero on the diagonal.

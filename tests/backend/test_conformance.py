@@ -198,7 +198,7 @@ def test_cells_are_those_nine() -> None:
 # ---- conversions --------------------------------------------------------------------------------
 
 
-CASTS = [(backend, name) for backend in BACKENDS for name in dtypes_of(backend, "cast")]
+CASTS = [(backend, name) for backend in RUNNERS for name in dtypes_of(backend, "cast")]
 
 
 @pytest.mark.parametrize(("backend", "name"), CASTS)
@@ -225,10 +225,10 @@ def check_cast(
 ) -> None:
     attrs = {"dtype": dtype_name(output.dtype)}
     (given,) = put(backend, x)
-    got = get(backend, BACKENDS[backend].apply(op, attrs, given))
+    got = get(backend, RUNNERS[backend].apply(op, attrs, given))
     assert_means(got, op, attrs, [x], output, want)
     (out,) = put(backend, junk(output, "transposed", rng))
-    assert BACKENDS[backend].apply(op, attrs, given, out=out) is out
+    assert RUNNERS[backend].apply(op, attrs, given, out=out) is out
     assert_means(get(backend, out), op, attrs, [x], output, want)
 
 

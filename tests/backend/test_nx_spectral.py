@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import lay_out
 
 from einloom.backend import nx
 from einloom.backend.cpu import cpu
@@ -97,10 +98,11 @@ def wide(x: Array) -> Array:
 
 
 @pytest.mark.parametrize("dtype", MATRICES)
+@pytest.mark.parametrize("layout", ["transposed", "reversed", "unaligned", "readonly"])
 @pytest.mark.parametrize("batch", [(), (3,), (2, 0), (2, 2)])
-def test_factors(dtype: str, batch: tuple[int, ...], rng: np.random.Generator) -> None:
+def test_factors(dtype: str, layout: str, batch: tuple[int, ...], rng: np.random.Generator) -> None:
     """Products of the factors are the matrix; dtypes are Nx's."""
-    a = drawn(rng, (*batch, 5, 3), dtype)
+    a = lay_out(drawn(rng, (*batch, 5, 3), dtype), layout, rng)
     before = a.copy()
     for reduced, k in ((True, 3), (False, 5)):
         q, r = nx.qr(a, reduced=reduced)
@@ -146,8 +148,8 @@ def test_factors(dtype: str, batch: tuple[int, ...], rng: np.random.Generator) -
 
 @pytest.mark.parametrize("dtype", MATRICES)
 def test_triangular_solve(dtype: str, rng: np.random.Generator) -> None:
-    a = drawn(rng, (2, 4, 4), dtype) + 2 * np.eye(4, dtype=dtype)
-    for right in (drawn(rng, (2, 4), dtype), drawn(rng, (2, 4, 3), dtype)):
+    a = lay_out(drawn(rng, (2, 4, 4), dtype) + 2 * np.eye(4, dtype=dtype), "transposed", rng)
+    for right in (drawn(rng, (2, 4), dtype), lay_out(drawn(rng, (2, 4, 3), dtype), "F", rng)):
         for upper in (False, True):
             for unit in (False, True):
                 t = np.triu(wide(a)) if upper else np.tril(wide(a))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from tests.backend.calls import Array, Attrs
 from einloom.backend import nx
 from einloom.backend.catalogue import CATALOGUE, OpRow, infer
 from einloom.backend.cpu import cpu
-from einloom.backend.spec import ArraySpec, dtype_name
+from einloom.backend.spec import ArraySpec
 
 Specs = tuple[ArraySpec, ...]
 DTYPES = {"bool", "uint8", "int32", "float16", "float32", "complex128"}  # one or two of each class
@@ -19,6 +20,7 @@ OTHERS = {
     *("int8", "int16", "int64", "uint16", "uint32", "uint64"),
     *("bfloat16", "float64", "complex64"),
 }
+ONLY = {"threefry2x32": {"int32"}}
 
 
 def name_of(row: OpRow) -> str:
@@ -30,7 +32,7 @@ def name_of(row: OpRow) -> str:
 def more_dtypes(op: str) -> list[str]:
     """Those of Nx that are left for longer runs."""
     known = cpu().capabilities().get(op, frozenset()) if name_of(CATALOGUE[op]) else frozenset()
-    return sorted(known & OTHERS) if op != "threefry2x32" else []
+    return sorted(known & OTHERS & ONLY.get(op, known))
 
 
 def into(call: Callable[..., Array], outputs: Specs, out: Array | None, *arrays: Array) -> Array:
@@ -75,18 +77,17 @@ def index(x: Array) -> Array:
     return x.astype(np.int32)
 
 
+def pairs(first: Any, second: Any) -> tuple[Any, ...]:
+    return tuple(zip(first, second, strict=True))
+
+
 def window(attrs: Attrs) -> dict[str, Any]:
-    padding = tuple(zip(attrs["low"], attrs["high"], strict=True))
     return {
         "kernel_size": attrs["kernel"],
         "stride": attrs["strides"],
         "dilation": attrs["dilation"],
-        "padding": padding,
+        "padding": pairs(attrs["low"], attrs["high"]),
     }
-
-
-def with_out(call: Callable[..., Array], **more: Any) -> Callable[..., Array]:
-    return lambda *arrays, out: call(*arrays, **more, out=out)
 
 
 def placed(found: Array, out: Array | None) -> Array:
@@ -99,74 +100,65 @@ def placed(found: Array, out: Array | None) -> Array:
 
 def run(op: str, attrs: Attrs, outputs: Specs, arrays: tuple[Array, ...], out: Array | None) -> Any:
     """What Nx's function for `op` gives."""
-    name, row, x = name_of(CATALOGUE[op]), CATALOGUE[op], arrays[0]
+    name, row = name_of(CATALOGUE[op]), CATALOGUE[op]
     if op == "absolute":
-        return modulus(outputs, out, x)
-    if row.group == "elementwise" or op in ("matmul", "threefry2x32"):
-        return into(getattr(nx, name), outputs, out, *arrays)
+        return modulus(outputs, out, *arrays)
     if op.startswith("reduce_"):
-        return reduction(name, attrs, outputs, out, x)
-    if op in MOVES:
-        return placed(MOVES[op](attrs, x), out)
-    axis = attrs.get("axis")
-    if op in ("argmax", "argmin"):
-        return by_int32(with_out(getattr(nx, name), axis=axis, keepdims=False), outputs, out, x)
-    if op == "argsort":
-        descending = attrs["descending"]
-        return by_int32(with_out(nx.argsort, axis=axis, descending=descending), outputs, out, x)
-    if op in ALLOCATING:
-        return placed(ALLOCATING[op](attrs, *arrays), out)
-    return into(
-        with_out(WRITING[op], **{k: attrs[v] for k, v in KEYWORDS[op].items()}),
-        outputs,
-        out,
-        *arrays,
-    )
+        return reduction(name, attrs, outputs, out, *arrays)
+    if op in MADE:
+        return placed(MADE[op](attrs, *arrays), out)
+    if op in WRITTEN:
+        return into(partial(WRITTEN[op], attrs), outputs, out, *arrays)
+    function = getattr(nx, name)
+    if op in POSITIONS:
+        return by_int32(partial(function, **attrs, **POSITIONS[op]), outputs, out, *arrays)
+    assert row.group == "elementwise" or not attrs
+    return into(function, outputs, out, *arrays)
 
 
-MOVES: dict[str, Callable[[Attrs, Array], Array]] = {
+POSITIONS: dict[str, Attrs] = {
+    "argmax": {"keepdims": False},
+    "argmin": {"keepdims": False},
+    "argsort": {},
+}
+MADE: dict[str, Callable[..., Array]] = {
     "reshape": lambda attrs, x: nx.reshape(x, attrs["shape"]),
     "transpose": lambda attrs, x: nx.permute(x, attrs["perm"]),
     "broadcast_in_dim": lambda attrs, x: nx.expand(x, attrs["shape"]),
-    "slice": lambda attrs, x: nx.shrink(
-        x, tuple(zip(attrs["starts"], attrs["stops"], strict=True))
-    ),
+    "slice": lambda attrs, x: nx.shrink(x, pairs(attrs["starts"], attrs["stops"])),
     "reverse": lambda attrs, x: nx.flip(x, [axis in attrs["axes"] for axis in range(x.ndim)]),
-}
-ALLOCATING: dict[str, Callable[..., Array]] = {
-    "pad": lambda attrs, x: nx.pad(
-        x, tuple(zip(attrs["low"], attrs["high"], strict=True)), attrs["value"]
-    ),
+    "pad": lambda attrs, x: nx.pad(x, pairs(attrs["low"], attrs["high"]), attrs["value"]),
     "copy": lambda attrs, x: nx.copy(x),
     "contiguous": lambda attrs, x: nx.contiguous(x),
-    "scatter_along_axis": lambda attrs, x, where, updates: nx.scatter(
-        x, indices=index(where), updates=updates, **attrs
+    "scatter_along_axis": lambda attrs, x, at, updates: nx.scatter(
+        x, indices=index(at), updates=updates, **attrs
     ),
     "unfold": lambda attrs, x: nx.unfold(x, **window(attrs)),
     "fold": lambda attrs, x: nx.fold(x, output_size=attrs["sizes"], **window(attrs)),
 }
-WRITING: dict[str, Callable[..., Array]] = {
-    "concatenate": lambda *x, axis, out: nx.cat(x, axis=axis, out=out),
-    "associative_scan": nx.associative_scan,
-    "sort": nx.sort,
-    "take_along_axis": lambda x, at, axis, out: nx.gather(x, index(at), axis=axis, out=out),
-    "fft": nx.fft,
-    "ifft": nx.ifft,
-    "rfft": lambda x, axes, out: nx.rfft(x, dtype=out.dtype, axes=axes, out=out),
-    "irfft": lambda x, axes, n, out: nx.irfft(
-        x, dtype=out.dtype, axes=axes, s=[*(x.shape[axis] for axis in axes[:-1]), n], out=out
+"""Functions that return a tensor of their own, or a view."""
+
+WRITTEN: dict[str, Callable[..., Array]] = {
+    "concatenate": lambda attrs, *x, out: nx.cat(x, **attrs, out=out),
+    "convert": lambda attrs, x, out: nx.cast(x, out=out),
+    "cast": lambda attrs, x, out: nx.cast(x, out=out),
+    "associative_scan": lambda attrs, x, out: nx.associative_scan(
+        x, axis=attrs["axis"], op=attrs["kind"], out=out
+    ),
+    "sort": lambda attrs, x, out: nx.sort(x, **attrs, out=out),
+    "take_along_axis": lambda attrs, x, at, out: nx.gather(x, index(at), **attrs, out=out),
+    "fft": lambda attrs, x, out: nx.fft(x, axes=attrs["axes"], out=out),
+    "ifft": lambda attrs, x, out: nx.ifft(x, axes=attrs["axes"], out=out),
+    "rfft": lambda attrs, x, out: nx.rfft(x, dtype=out.dtype, axes=attrs["axes"], out=out),
+    "irfft": lambda attrs, x, out: nx.irfft(
+        x,
+        dtype=out.dtype,
+        axes=attrs["axes"],
+        s=[*(x.shape[axis] for axis in attrs["axes"][:-1]), attrs["n"]],
+        out=out,
     ),
 }
-KEYWORDS: dict[str, dict[str, str]] = {  # of Nx's functions, and the attributes that they are
-    "concatenate": {"axis": "axis"},
-    "associative_scan": {"axis": "axis", "op": "kind"},
-    "sort": {"axis": "axis", "descending": "descending"},
-    "take_along_axis": {"axis": "axis"},
-    "fft": {"axes": "axes"},
-    "ifft": {"axes": "axes"},
-    "rfft": {"axes": "axes"},
-    "irfft": {"axes": "axes", "n": "n"},
-}
+"""Functions that are given an `out`."""
 
 
 def says(op: str, attrs: Attrs, inputs: Specs) -> bool:
@@ -189,7 +181,7 @@ class ThroughNx:
     def capabilities(self) -> dict[str, frozenset[str]]:
         own = cpu().capabilities()
         ops = (op for op, row in CATALOGUE.items() if op in own and name_of(row))
-        return {op: own[op] & DTYPES for op in ops if own[op] & DTYPES}
+        return {op: own[op] & DTYPES & ONLY.get(op, own[op]) for op in ops}
 
     def bind(self, op: str, attrs: Attrs, inputs: Specs, outputs: Specs) -> Callable[..., Any]:
         del inputs
@@ -197,9 +189,6 @@ class ThroughNx:
 
     def apply(self, op: str, attrs: Attrs, *arrays: Array, out: Array | None = None) -> Any:
         outputs = infer(op, attrs, tuple(ArraySpec(x.dtype, x.shape) for x in arrays))
-        if op == "cast":
-            assert dtype_name(outputs[0].dtype) == attrs["dtype"]
-            return into(nx.cast, outputs, out, *arrays)
         return run(op, attrs, outputs, arrays, out)
 
     def to_device(self, x: Array) -> Array:

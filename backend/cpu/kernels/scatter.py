@@ -9,6 +9,8 @@ import numpy as np
 from ..jit import kernel
 from .odometer import turn_on, turn_to
 
+MINE = 512  # updates that are looked through before any is made
+
 
 @kernel
 def scatter_lines(
@@ -34,6 +36,8 @@ def scatter_lines(
     n, to_step, of_step, at_step = lane
     parts = outer[0, 1]
     wrong: Any = False
+    # the updates of this part, found without a branch that nobody can foretell
+    target, which = np.empty(MINE, np.int64), np.empty(MINE, np.uint64)
     position, places = outer[0].copy(), origins.copy()
     turn_to(start, position, places, outer)
     for _ in range(start, stop):
@@ -45,16 +49,20 @@ def scatter_lines(
             count = along[0]
             to, of, at = places[0] + low * step, places[1], places[2]
             given, named = updates[of : of + count], indices[at : at + count]
-            for k in range(count):
-                i = np.int64(named[k])
-                i += size if i < 0 else 0
-                if np.uint64(i - low) < room:
-                    if adds:
-                        dst[np.uint64(to + (i - low) * step)] += given[k]
-                    else:
-                        dst[np.uint64(to + (i - low) * step)] = given[k]
-                else:
+            for begin in range(0, count, MINE):
+                found: Any = 0
+                for k in range(begin, min(begin + MINE, count)):
+                    i = np.int64(named[k])
+                    i += size if i < 0 else 0
+                    target[found], which[found] = i - low, k
+                    found += np.uint64(i - low) < room
                     wrong |= i < 0 or i >= size
+                if adds:
+                    for m in range(found):
+                        dst[np.uint64(to + target[m] * step)] += given[which[m]]
+                else:
+                    for m in range(found):
+                        dst[np.uint64(to + target[m] * step)] = given[which[m]]
             turn_on(position, places, outer)
             continue
         for k in range(along[0]):
