@@ -18,7 +18,7 @@ from ..._base.options import get_options
 from .buffers import empty
 from .jit import Kernel, twin
 from .kernels import draws, numbers
-from .kernels.cipher import enciphered
+from .kernels.cipher import PARITY, enciphered
 from .threads import parallel_for
 
 Array = np.ndarray[Any, Any]
@@ -29,15 +29,12 @@ BLOCK = draws.BLOCK
 CHUNK = 16 * BLOCK  # places that are made before what follows is done with them
 STREAMS = 1 << 8  # for a place; the last one makes keys
 WORD = 0xFFFFFFFF
-PARITY = 0x1BD11BDA  # of the cipher's key schedule
 
 
 def schedule(key: Key) -> Array:
     """The twelve words that `enciphered` adds, of which the first two are the key."""
     words = (*key, key[0] ^ key[1] ^ PARITY)
-    added = [
-        words[(group + half) % 3] + (group if half else 0) for group in range(6) for half in (0, 1)
-    ]
+    added = [words[(group + half) % 3] + group * half for group in range(6) for half in (0, 1)]
     return np.array([word & WORD for word in added], np.uint32)
 
 

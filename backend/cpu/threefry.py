@@ -17,13 +17,13 @@ from ..protocol import Kernel
 from ..spec import ArraySpec
 from .buffers import empty
 from .elementwise import BLOCK, over_blocks
+from .kernels import cipher
+from .kernels.cipher import PARITY
 from .kernels.encipher import encipher
 from .strided import element_strides
 
 Array = np.ndarray[Any, Any]
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = 0x1BD11BDA
 _WORD = 0xFFFFFFFF
 
 
@@ -89,13 +89,10 @@ def threefry2x32(key: tuple[int, int], x0: Array, x1: Array) -> tuple[Array, Arr
 def enciphered(k0: Array, k1: Array, x0: Array, x1: Array) -> tuple[Array, Array]:
     """Both words of blocks (x0, x1) under keys (k0, k1), all of uint32."""
     with np.errstate(over="ignore"):  # scalars would warn
-        words = (k0, k1, k0 ^ k1 ^ np.uint32(_PARITY))
-        a, b = x0 + k0, x1 + k1
-        for group in range(5):
-            for rotation in _ROTATIONS[group % 2]:
-                a = a + b
-                b = (b << np.uint32(rotation)) | (b >> np.uint32(32 - rotation))
-                b = b ^ a
-            a = a + words[(group + 1) % 3]
-            b = b + (words[(group + 2) % 3] + np.uint32(group + 1))
-    return a, b
+        words = (k0, k1, k0 ^ k1 ^ np.uint32(PARITY))
+        added = [
+            words[(group + half) % 3] + np.uint32(group * half)
+            for group in range(6)
+            for half in (0, 1)
+        ]
+        return cipher.enciphered(added, x0, x1)

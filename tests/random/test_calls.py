@@ -17,6 +17,7 @@ from einloom._base.errors import (
     ConversionError,
     DTypeError,
     EinloomError,
+    MemoryLimitError,
     OptionError,
     ShapeError,
 )
@@ -271,6 +272,7 @@ BAD: list[tuple[Call, type[EinloomError], str]] = [
     (lambda: random.fold_in(KEY, 1.0), DTypeError, "give integers"),
     (lambda: random.fold_in(KEY, True), DTypeError, "give integers"),
     (lambda: random.uniform(KEY, (2, -1)), ShapeError, ">= 0"),
+    (lambda: random.uniform(KEY, 1 << 60), MemoryLimitError, "draw parts"),
     (lambda: random.uniform(KEY, "ab"), CallError, "give an integer"),
     (lambda: random.uniform(KEY, 1.5), CallError, "give an integer"),
     (lambda: random.uniform(KEY, 2, "int32"), DTypeError, "it draws float16"),

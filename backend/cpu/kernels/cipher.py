@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+PARITY = 0x1BD11BDA  # of the third word of the key
+
 
 def enciphered(keys: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
     """Both words of the block (x0, x1) of uint32; `keys` are the twelve words added on the way."""

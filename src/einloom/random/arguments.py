@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import CallError, DTypeError, OptionError, ShapeError
+from .._base.errors import CallError, DTypeError, MemoryLimitError, OptionError, ShapeError
 from ..backend.cpu.buffers import empty
 from ..backend.cpu.draws import Key
 from ..backend.dims import DimExpr, as_size
@@ -73,7 +73,7 @@ class Target:
     def __init__(
         self, call: str, shape: Any, dtype: Any, out: Any, default: Any, allowed: tuple[str, ...]
     ) -> None:
-        self.given = self.out = None
+        self.call, self.given, self.out = call, None, None
         if out is None:
             self.shape = shape_of(call, () if shape is None else shape)
             self.dtype = dtype_of(call, default if dtype is None else dtype, allowed)
@@ -98,7 +98,13 @@ class Target:
         out = self.out
         if out is not None and out.flags.c_contiguous and out.flags.aligned:
             return out
-        return empty(self.shape, self.dtype)
+        try:
+            return empty(self.shape, self.dtype)
+        except MemoryError as error:
+            raise MemoryLimitError(
+                f"{self.call}(shape={self.shape}): no memory for {dtype_name(self.dtype)} of this shape "
+                f"({error}); draw parts of it, each with a key of its own by fold_in"
+            ) from None
 
     def result(self, array: Array) -> Any:
         """What the call returns: `out`, or the array, of no axes the number in it."""
