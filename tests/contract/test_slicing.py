@@ -103,7 +103,13 @@ def test_slices_add_up_to_the_whole(seeds: range) -> None:
             raise
 
 
-@pytest.mark.parametrize("seeds", [range(k * 50, k * 50 + 50) for k in range(4)], ids=str)
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(50 * k, 50 * k + 50), marks=[pytest.mark.slow] * (k > 0), id=str(50 * k))
+        for k in range(4)
+    ],
+)
 def test_out_alpha_and_beta(seeds: range) -> None:
     """Of any layout and of a wider dtype, overlapping operands or not."""
     for seed in seeds:

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from tests.backend.laws import meaning
 from tests.cases import lay_out
+from tests.program.indexing_programs import RULES
 
 from einloom._base.options import options
 from einloom.backend.catalogue import CATALOGUE, infer
@@ -57,6 +58,8 @@ SELDOM = (
     "ifft",
     "erf",
     "extract_diagonal",
+    "round_half_away",
+    "threefry2x32",
 )  # they need room, or a detour
 OFTEN = (
     "transpose",
@@ -865,3 +868,5 @@ def _transform(op: str) -> None:
 
 for _op in ("fft", "ifft", "rfft", "irfft"):
     _transform(_op)
+
+GROW |= RULES

@@ -234,7 +234,9 @@ def test_long_programs(count: int) -> None:
     np.testing.assert_array_equal(out, want)
 
 
-@pytest.mark.parametrize("table", [False, True], ids=["generated", "table"])
+@pytest.mark.parametrize(
+    "table", [pytest.param(False, marks=pytest.mark.slow), True], ids=["generated", "table"]
+)
 def test_eight_threads(table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """One executable in all of them, each with arrays of its own."""
     if table:
