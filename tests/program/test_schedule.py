@@ -77,7 +77,13 @@ def peak_by_definition(program: Program) -> int:
         scratch = 0
         if ins.family is None:
             attrs = ins.at([0] * len(program.indices))
-            scratch = cpu().scratch_bytes(ins.op, attrs, program.specs(ins.inputs))
+            given = program.inputs  # which may lie anyhow
+            operands = tuple(
+                (program.specs if slot in given else program.placed)((slot,))[0]
+                for slot in ins.inputs
+            )
+            results = program.placed(ins.outputs)
+            scratch = cpu().scratch_bytes(ins.op, attrs, operands, results)
         peak = max(peak, inputs + alive + scratch)
     return peak
 
