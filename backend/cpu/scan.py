@@ -1,10 +1,12 @@
 """Inclusive scans: running sums, products, largest and smallest elements along one axis.
 
 Lines that lie side by side are scanned abreast. Where there are few and long lines, they are cut into blocks:
-what each block comes to is found first, then each is scanned from what is before it. How lines are cut
-depends on shapes and strides, not on the number of threads.
+what each block comes to is found first, then each is scanned from what is before it. Products are never
+cut, since what a block comes to may be out of range where no running product is. Sums of floats are only
+where everything that blocks come to is finite, and where they are cut depends on the shape alone. Bits
+depend neither on strides nor on the number of threads.
 
-Sums and products of half and single precision run in double precision.
+Sums and products of half and single precision run in double precision, and are rounded once.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ..protocol import Kernel
 from ..spec import ArraySpec
 from .accumulators import UFUNCS, accumulator
 from .buffers import empty
-from .kernels.scan import scan_extremes, scan_sums
+from .kernels.scan import scan_extremes, scan_products, scan_sums
 from .picking import Flat
 from .strided import Axis, axis_table, element_strides, flat, merge_axes
 from .threads import parallel_for
@@ -28,6 +30,8 @@ from .threads import parallel_for
 PIECE = 512  # lines that are scanned abreast
 BLOCK = 1 << 15  # elements of a line in a block
 MANY = 32  # tiles from which threads have enough of them without blocks
+FEW = 5  # lines from which sums of floats are not cut
+NARROW = 16  # lines abreast that keep threads out of each other's cache lines
 SCANNED = frozenset("?bBhHiIlLqQfdFD")  # dtype characters that a kernel scans
 
 EXTREME = {"sum": "max", "prod": "min", "max": "max", "min": "min"}
@@ -43,7 +47,9 @@ def bind_scan(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) ->
             out = empty(output.shape, output.dtype)
         if x.dtype.name in ("float16", "bfloat16"):
             x = x.astype(np.float32)
-        result = out if out.dtype == x.dtype else empty(out.shape, x.dtype)
+            result = empty(out.shape, wide)
+        else:
+            result = out
         with np.errstate(all="ignore"):
             if not _scanned(result, x, axis, attrs["kind"], wide):
                 result = ufunc.accumulate(x, axis=axis, dtype=wide)
@@ -67,45 +73,79 @@ def _scanned(out: Any, x: Any, axis: int, kind: str, wide: np.dtype[Any]) -> boo
     """Whether compiled kernels did it."""
     if x.size < max(1, get_options().small) or x.dtype.char not in SCANNED:
         return False
-    sums = kind in ("sum", "prod") and x.dtype.kind != "b"
-    dtype = np.dtype(np.uint8) if x.dtype.kind == "b" else x.dtype
-    if sums and dtype.kind == "i":
-        dtype = np.dtype(f"u{dtype.itemsize}")
-    dst, src = _flat(out, dtype, True), _flat(x, dtype)
+    adds = kind in ("sum", "prod") and x.dtype.kind != "b"
+    read, written = _unsigned(x.dtype, adds), _unsigned(out.dtype, adds)
+    dst, src = _flat(out, written, True), _flat(x, read)
     if dst is None or src is None:
         return False
-    kind = kind if sums else EXTREME[kind]  # sums of bool are or, products are and
-    tiles = _Tiles(
-        dst, src, x.shape, axis, _start(kind, wide if sums and dtype.kind in "fc" else dtype)
-    )
-    kernel, flag = (scan_sums, kind == "prod") if sums else (scan_extremes, kind == "min")
+    kind = kind if adds else EXTREME[kind]  # sums of bool are or, products are and
+    first = _start(kind, wide if adds and read.kind in "fc" else read)
+    if kind == "prod":
+        _multiply(_Tiles(dst, src, x.shape, axis, first, WHOLE))
+    elif kind == "sum" and read.kind in "fc":
+        if not _run(_Tiles(dst, src, x.shape, axis, first, ALONE), kind):
+            _run(_Tiles(dst, src, x.shape, axis, first, WHOLE), kind)
+    else:
+        _run(_Tiles(dst, src, x.shape, axis, first, ABREAST), kind)
+    return True
+
+
+def _multiply(tiles: _Tiles) -> None:
+    def run(start: int, stop: int) -> None:
+        scan_products(start, stop, *tiles.arguments[:7], tiles.carry)
+
+    parallel_for(run, tiles.count)
+
+
+def _run(tiles: _Tiles, kind: str) -> bool:
+    """False, and nothing is written, if what blocks come to is not finite."""
+    kernel, flags = (scan_sums, ()) if kind == "sum" else (scan_extremes, (kind == "min",))
 
     def piece(totals: bool) -> Any:
         def run(start: int, stop: int) -> None:
-            kernel(start, stop, *tiles.arguments, flag, totals)
+            kernel(start, stop, *tiles.arguments, *flags, totals)
 
         return run
 
     if tiles.blocks > 1:
         parallel_for(piece(True), tiles.count)
-        tiles.carry_on(UFUNCS[f"reduce_{kind}", ""])
+        if not tiles.carry_on(UFUNCS[f"reduce_{kind}", ""]) and kind == "sum":
+            return False
     parallel_for(piece(False), tiles.count)
     return True
+
+
+def _unsigned(dtype: np.dtype[Any], adds: bool) -> np.dtype[Any]:
+    """What kernels take for a dtype: bool is a byte, and integers that are added wrap around."""
+    if dtype.kind == "b":
+        return np.dtype(np.uint8)
+    return np.dtype(f"u{dtype.itemsize}") if adds and dtype.kind == "i" else dtype
+
+
+WHOLE, ALONE, ABREAST = "whole", "alone", "abreast"
+"""Lines are not cut; are cut one by one, if they are few; are cut abreast, if tiles are few."""
 
 
 class _Tiles:
     """Pieces of lines side by side, blocks along them, and what is before each block."""
 
-    def __init__(self, dst: Flat, src: Flat, shape: tuple[int, ...], axis: int, first: Any) -> None:
+    def __init__(
+        self, dst: Flat, src: Flat, shape: tuple[int, ...], axis: int, first: Any, cut: str
+    ) -> None:
         axes: list[Axis] = [
             (n, dst.strides[d], src.strides[d]) for d, n in enumerate(shape) if d != axis
         ]
         axes = merge_axes(sorted(axes, key=lambda one: -abs(one[1])))
         n, to, of = shape[axis], dst.strides[axis], src.strides[axis]
-        lane = axes.pop() if axes and abs(axes[-1][1]) < abs(to) else (1, 0, 0)
-        piece = min(PIECE, lane[0])
-        pieces, others = -(-lane[0] // piece), math.prod(one[0] for one in axes)
-        self.blocks = -(-n // BLOCK) if pieces * others < MANY else 1
+        cuts = n > BLOCK and math.prod(one[0] for one in axes) < FEW and cut == ALONE
+        lane: Axis = (1, 0, 0)
+        if not cuts and axes and abs(axes[-1][1]) < abs(to):
+            lane = axes.pop()
+        others = math.prod(one[0] for one in axes)
+        piece = min(PIECE, lane[0], max(NARROW, -(-lane[0] * others // MANY)))
+        pieces = -(-lane[0] // piece)
+        cuts = cuts or (cut == ABREAST and pieces * others < MANY)
+        self.blocks = -(-n // BLOCK) if cuts else 1
         block = BLOCK if self.blocks > 1 else n
         outer = [
             (pieces, piece * lane[1], piece * lane[2]),
@@ -129,11 +169,14 @@ class _Tiles:
             int(self.blocks > 1),
         )
 
-    def carry_on(self, ufunc: Any) -> None:
-        """From what blocks come to, to what is before them."""
+    def carry_on(self, ufunc: Any) -> bool:
+        """From what blocks come to, to what is before them; whether all of it is finite."""
         totals = self.carry.reshape(self.by_block)
-        totals[:, 1:] = ufunc.accumulate(totals[:, :-1], axis=1, dtype=totals.dtype)
+        ufunc.accumulate(totals, axis=1, dtype=totals.dtype, out=totals)
+        finite = bool(np.isfinite(totals).all())
+        totals[:, 1:] = totals[:, :-1].copy()
         totals[:, 0] = self.first
+        return finite
 
 
 def _flat(x: Any, dtype: np.dtype[Any], writeable: bool = False) -> Flat | None:
@@ -145,9 +188,11 @@ def _flat(x: Any, dtype: np.dtype[Any], writeable: bool = False) -> Flat | None:
 
 
 def _start(kind: str, dtype: np.dtype[Any]) -> Any:
-    """What changes no element."""
-    if kind in ("sum", "prod"):
-        return dtype.type(kind == "prod")
+    """What changes no element: -0.0 + x is x for 0.0 too."""
+    if kind == "prod":
+        return dtype.type(1)
+    if kind == "sum":
+        return dtype.type(complex(-0.0, -0.0) if dtype.kind == "c" else -0.0)
     if dtype.kind == "f":
         return dtype.type(-np.inf if kind == "max" else np.inf)
     info: Any = np.iinfo(dtype)

@@ -230,7 +230,7 @@ class TestTiles:
     def test_scans(self, shape: tuple[int, ...], name: str, rng: np.random.Generator) -> None:
         x = (rng.standard_normal(shape) * 2).astype(name)
         for axis in range(len(shape)):
-            for kind in ("sum", "max", "min"):
+            for kind in ("sum", "prod", "max", "min"):
                 checked("associative_scan", {"axis": axis, "kind": kind}, x)
 
     def test_windows(self, rng: np.random.Generator) -> None:

@@ -16,7 +16,7 @@ CHAINS = 4  # sums of one line that are independent, so that none waits for anot
 def scan_sums(
     start: int,
     stop: int,
-    dst: Any,  # flat buffers of one dtype
+    dst: Any,  # flat buffers; of floats, dst may be wider
     src: Any,
     origins: Any,  # [2]: offsets of their first elements
     outer: Any,  # [3, axes]: sizes over tiles, strides in both; pieces of lanes, then blocks of lines first
@@ -26,10 +26,9 @@ def scan_sums(
     block: int,  # most of them in a tile
     carry: Any,  # [tiles or 1, piece]: what is before the first element of a tile, in a wider dtype
     step: int,  # rows of carry from one tile to the next
-    multiplies: bool,
     totals: bool,  # write what the elements of a tile come to into carry, and nothing else
 ) -> None:
-    """dst[k] = carry + src[0] + ... + src[k] along the lines of tiles start..stop, or products."""
+    """dst[k] = carry + src[0] + ... + src[k] along the lines of tiles start..stop."""
     position, places = outer[0].copy(), origins.copy()
     accumulators = np.empty(piece, carry.dtype)
     turn_to(start, position, places, outer)
@@ -42,66 +41,84 @@ def scan_sums(
             one = carry[tile * step, 0]
             two, three, four = one, one, one
             whole, stride = n - n % CHAINS, along[2]
-            if multiplies:
-                for _ in range(0, whole, CHAINS):
-                    one = one * src[np.uint64(of)]
-                    two = two * src[np.uint64(of + stride)]
-                    three = three * src[np.uint64(of + 2 * stride)]
-                    four = four * src[np.uint64(of + 3 * stride)]
-                    of += CHAINS * stride
-                for _ in range(whole, n):
-                    one = one * src[np.uint64(of)]
-                    of += stride
-                accumulators[0] = (one * two) * (three * four)
-            else:
-                for _ in range(0, whole, CHAINS):
-                    one = one + src[np.uint64(of)]
-                    two = two + src[np.uint64(of + stride)]
-                    three = three + src[np.uint64(of + 2 * stride)]
-                    four = four + src[np.uint64(of + 3 * stride)]
-                    of += CHAINS * stride
-                for _ in range(whole, n):
-                    one = one + src[np.uint64(of)]
-                    of += stride
-                accumulators[0] = (one + two) + (three + four)
+            for _ in range(0, whole, CHAINS):
+                one = one + src[np.uint64(of)]
+                two = two + src[np.uint64(of + stride)]
+                three = three + src[np.uint64(of + 2 * stride)]
+                four = four + src[np.uint64(of + 3 * stride)]
+                of += CHAINS * stride
+            for _ in range(whole, n):
+                one = one + src[np.uint64(of)]
+                of += stride
+            accumulators[0] = (one + two) + (three + four)
         elif count == 1:
             one = accumulators[0]
-            if multiplies:
-                for _ in range(n):
-                    one = one * src[np.uint64(of)]
-                    dst[np.uint64(to)] = one
-                    to += along[1]
-                    of += along[2]
-            else:
-                for _ in range(n):
-                    one = one + src[np.uint64(of)]
-                    dst[np.uint64(to)] = one
-                    to += along[1]
-                    of += along[2]
+            for _ in range(n):
+                one = one + src[np.uint64(of)]
+                dst[np.uint64(to)] = one
+                to += along[1]
+                of += along[2]
         else:
             for _ in range(n):
                 if lane[1] == 1 and lane[2] == 1 and not totals:
                     here, there = src[of : of + count], dst[to : to + count]
-                    if multiplies:
-                        for j in range(count):
-                            accumulators[j] *= here[j]
-                            there[j] = accumulators[j]
-                    else:
-                        for j in range(count):
-                            accumulators[j] += here[j]
-                            there[j] = accumulators[j]
+                    for j in range(count):
+                        accumulators[j] += here[j]
+                        there[j] = accumulators[j]
                 else:
                     for j in range(count):
-                        if multiplies:
-                            accumulators[j] *= src[np.uint64(of + j * lane[2])]
-                        else:
-                            accumulators[j] += src[np.uint64(of + j * lane[2])]
+                        accumulators[j] += src[np.uint64(of + j * lane[2])]
                         if not totals:
                             dst[np.uint64(to + j * lane[1])] = accumulators[j]
                 to += along[1]
                 of += along[2]
         if totals:
             carry[tile * step, :count] = accumulators[:count]
+        turn_on(position, places, outer)
+
+
+@kernel
+def scan_products(
+    start: int,
+    stop: int,
+    dst: Any,
+    src: Any,
+    origins: Any,
+    outer: Any,
+    lane: Any,
+    piece: int,
+    along: Any,
+    wide: Any,  # an array of the dtype to multiply in
+) -> None:
+    """dst[k] = src[0] * ... * src[k] along the whole lines of tiles start..stop.
+
+    Nothing is multiplied by the first element: (1 + 0i)(inf + 0i) has a part that is NaN.
+    """
+    position, places = outer[0].copy(), origins.copy()
+    accumulators = np.empty(piece, wide.dtype)
+    turn_to(start, position, places, outer)
+    for _ in range(start, stop):
+        count = min(piece, lane[0] - position[0] * piece)
+        to, of = places[0], places[1]
+        for j in range(count):
+            accumulators[j] = src[np.uint64(of + j * lane[2])]
+            dst[np.uint64(to + j * lane[1])] = accumulators[j]
+        one = accumulators[0]
+        for _ in range(1, along[0]):
+            to += along[1]
+            of += along[2]
+            if count == 1:
+                one = one * src[np.uint64(of)]
+                dst[np.uint64(to)] = one
+            elif lane[1] == 1 and lane[2] == 1:
+                here, there = src[of : of + count], dst[to : to + count]
+                for j in range(count):
+                    accumulators[j] *= here[j]
+                    there[j] = accumulators[j]
+            else:
+                for j in range(count):
+                    accumulators[j] *= src[np.uint64(of + j * lane[2])]
+                    dst[np.uint64(to + j * lane[1])] = accumulators[j]
         turn_on(position, places, outer)
 
 
@@ -122,7 +139,7 @@ def scan_extremes(
     least: bool,
     totals: bool,
 ) -> None:
-    """The same for the largest or the smallest so far; NaN once there is one."""
+    """The same for the largest or the smallest so far, the later of equals; NaN once there is one."""
     position, places = outer[0].copy(), origins.copy()
     accumulators = np.empty(piece, carry.dtype)
     turn_to(start, position, places, outer)
@@ -135,7 +152,7 @@ def scan_extremes(
             best = accumulators[0]
             for _ in range(n):
                 x = src[np.uint64(of)]
-                wins = (x < best if least else x > best) or x != x
+                wins = (x <= best if least else x >= best) or x != x
                 best = x if wins and best == best else best
                 if not totals:
                     dst[np.uint64(to)] = best
@@ -147,7 +164,7 @@ def scan_extremes(
             for j in range(count):
                 x, best = src[np.uint64(of + j * lane[2])], accumulators[j]
                 # x != x and best != best are NaN, which stays
-                wins = (x < best if least else x > best) or x != x
+                wins = (x <= best if least else x >= best) or x != x
                 best = x if wins and best == best else best
                 accumulators[j] = best
                 if not totals:
