@@ -261,7 +261,12 @@ BAD: list[Bad] = [
         row
         for op in ("reduce_max", "reduce_min")
         for row in (
-            (op, {"axes": (0,), "initial": None}, (spec(0),), "nothing to reduce; give initial="),
+            (
+                op,
+                {"axes": (0,), "initial": None},
+                (spec(0),),
+                "nothing to reduce; reduce axes that have elements",
+            ),
             (op, {"axes": (0, 0), "initial": None}, (spec(2),), "names an axis twice"),
             (op, {"axes": (0,), "initial": "0"}, (spec(2),), "no real number"),
             (op, {"axes": (0,), "initial": 1j}, (spec(2),), "no real number"),
