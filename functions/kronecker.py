@@ -28,8 +28,8 @@ def kron(*factors: Any, out: Any = None) -> Any:
         array whose sizes are the products of the factors' sizes, of their common dtype; `out` if given.
 
     Raises:
-        CallError: no factor. ShapeError: a factor has more than 32 axes, half of what an array has (16 with
-        NumPy 1). ShapeError, DTypeError: `out` does not fit.
+        CallError: no factor. ShapeError, DTypeError: `out` does not fit, or a factor has more than half of
+            the axes that an array may have: 32 of 64, with NumPy before 2.0 16 of 32.
 
     As `numpy.kron`, for any number of factors. As many multiplications as the result has elements, and few
     more for the products of the first ones.
