@@ -420,7 +420,7 @@ _op("ldexp", "x k:index", "", FLOATING, "same", rules.ldexp,
 
 _GROUP.append("order")
 _op("sort", "x", "axis descending", NUMBERS, "same", rules.sort,
-    "out = x sorted along axis, NaN last both ways", "nx sort")
+    "out = x sorted along axis, NaN last both ways; zeros, and NaN, in any order", "nx sort")
 _op("argsort", "x", "axis descending", NUMBERS, "index", rules.sort,
     "out = indices that sort x along axis, stable both ways", "nx argsort")
 

@@ -20,6 +20,7 @@ from .dims import DimExpr, differ, exceeds, maximum, minimum, shapes_differ
 from .spec import Axes, Shape
 
 Attrs = dict[str, Any]
+MOST_REACH = 1 << 62  # of windows: sums of two places still fit into 64 bits
 Shapes = tuple[Shape, ...]
 
 
@@ -45,6 +46,14 @@ def check_axes(op: str, name: str, axes: Axes, ndim: int) -> None:
         raise ProgramError(f"{op}: {name}={axes} is out of range for {ndim} axes")
     if len(set(axes)) != len(axes):
         raise ProgramError(f"{op}: {name}={axes} names an axis twice")
+
+
+def check_axis(op: str, axis: Any, ndim: int) -> None:
+    """One axis in range, counted from the front."""
+    if type(axis) is not int:
+        raise ProgramError(f"{op}: axis={axis!r} must be an integer")
+    if not 0 <= axis < ndim:
+        raise ProgramError(f"{op}: axis={axis} is out of range for {ndim} axes")
 
 
 def check_tuple(op: str, name: str, values: object) -> None:
@@ -142,7 +151,7 @@ def slice_(attrs: Attrs, shapes: Shapes) -> Shape:
 
 def slice_at(attrs: Attrs, shapes: Shapes) -> Shape:
     (x,), axis, at = shapes, attrs["axis"], attrs["at"]
-    check_axes("slice_at", "axis", (axis,), len(x))
+    check_axis("slice_at", axis, len(x))
     if type(at) not in (int, DimExpr) or exceeds(0, at) or exceeds(at + 1, x[axis]):
         raise ProgramError(f"slice_at: at={at} is no position of axis {axis} of {x}")
     return without(x, (axis,))
@@ -167,7 +176,7 @@ def pad(attrs: Attrs, shapes: Shapes) -> Shape:
 
 def concatenate(attrs: Attrs, shapes: Shapes) -> Shape:
     axis = attrs["axis"]
-    check_axes("concatenate", "axis", (axis,), len(shapes[0]))
+    check_axis("concatenate", axis, len(shapes[0]))
     for shape in shapes:
         others = without(shape, (axis,))
         if len(shape) != len(shapes[0]) or shapes_differ(others, without(shapes[0], (axis,))):
@@ -177,7 +186,7 @@ def concatenate(attrs: Attrs, shapes: Shapes) -> Shape:
 
 def split(attrs: Attrs, shapes: Shapes) -> list[Shape]:
     (x,), axis, sizes = shapes, attrs["axis"], attrs["sizes"]
-    check_axes("split", "axis", (axis,), len(x))
+    check_axis("split", axis, len(x))
     check_integers("split", "sizes", sizes, len(sizes))
     if not sizes or differ(sum(sizes), x[axis]):
         raise ProgramError(f"split: sizes={sizes} do not add up to axis {axis} of {x}")
@@ -197,7 +206,7 @@ def extract_diagonal(attrs: Attrs, shapes: Shapes) -> Shape:
 
 def embed_diagonal(attrs: Attrs, shapes: Shapes) -> Shape:
     (x,), axis, copies = shapes, attrs["axis"], attrs["copies"]
-    check_axes("embed_diagonal", "axis", (axis,), len(x))
+    check_axis("embed_diagonal", axis, len(x))
     if type(copies) is not int or copies < 1:
         raise ProgramError(f"embed_diagonal: copies={copies} must be positive")
     return x + (x[axis],) * copies
@@ -224,13 +233,16 @@ def reduce_ordered(attrs: Attrs, shapes: Shapes) -> Shape:
         raise ProgramError(f"reduce_max, reduce_min: initial={initial!r} is no real number")
     has_results = all(exceeds(n, 0) for n in out)
     if initial is None and has_results and any(x[axis] == 0 for axis in attrs["axes"]):
-        raise ProgramError(f"reduce_max, reduce_min: {x} has nothing to reduce; give initial=")
+        raise ProgramError(
+            f"reduce_max, reduce_min: {x} has nothing to reduce; reduce axes that have elements, or give "
+            f"the op another initial than None"
+        )
     return out
 
 
 def argument(attrs: Attrs, shapes: Shapes) -> Shape:
     (x,), axis = shapes, attrs["axis"]
-    check_axes("argmax, argmin", "axis", (axis,), len(x))
+    check_axis("argmax, argmin", axis, len(x))
     if x[axis] == 0:
         raise ProgramError(f"argmax, argmin: axis {axis} of {x} is empty")
     return without(x, (axis,))
@@ -249,14 +261,14 @@ def ldexp(attrs: Attrs, shapes: Shapes) -> Shape:
 
 
 def scan(attrs: Attrs, shapes: Shapes) -> Shape:
-    check_axes("associative_scan", "axis", (attrs["axis"],), len(shapes[0]))
+    check_axis("associative_scan", attrs["axis"], len(shapes[0]))
     if attrs["kind"] not in ("sum", "prod", "max", "min"):
         raise ProgramError(f"associative_scan: kind={attrs['kind']!r} is not sum, prod, max or min")
     return shapes[0]
 
 
 def sort(attrs: Attrs, shapes: Shapes) -> Shape:
-    check_axes("sort, argsort", "axis", (attrs["axis"],), len(shapes[0]))
+    check_axis("sort, argsort", attrs["axis"], len(shapes[0]))
     if type(attrs["descending"]) is not bool:
         raise ProgramError(f"sort, argsort: descending={attrs['descending']!r} must be a bool")
     return shapes[0]
@@ -267,7 +279,7 @@ def sort(attrs: Attrs, shapes: Shapes) -> Shape:
 
 def take(attrs: Attrs, shapes: Shapes) -> Shape:
     (x, indices), axis = shapes, attrs["axis"]
-    check_axes("take", "axis", (axis,), len(x))
+    check_axis("take", axis, len(x))
     return (*x[:axis], *indices, *x[axis + 1 :])
 
 
@@ -288,7 +300,7 @@ def scatter_along_axis(attrs: Attrs, shapes: Shapes) -> Shape:
 
 
 def _check_along(op: str, x: Shape, indices: Shape, axis: int) -> None:
-    check_axes(op, "axis", (axis,), len(x))
+    check_axis(op, axis, len(x))
     if len(indices) != len(x) or shapes_differ(without(indices, (axis,)), without(x, (axis,))):
         raise ProgramError(f"{op}: indices {indices} and x {x} differ beside axis {axis}")
 
@@ -386,7 +398,11 @@ def window_counts(op: str, attrs: Attrs, sizes: Shape) -> Shape:
         check_integers(op, name, attrs[name], rank, least=1)
     for name in ("low", "high"):
         check_integers(op, name, attrs[name], rank)
-    room = [sizes[d] + low[d] + high[d] - dilation[d] * (kernel[d] - 1) - 1 for d in range(rank)]
+    reach = [sizes[d] + low[d] + high[d] for d in range(rank)]
+    for name, values in (("strides", strides), ("dilation", dilation), ("padded sizes", reach)):
+        if any(not exceeds(MOST_REACH, n) for n in values if type(n) is int):
+            raise ProgramError(f"{op}: {name} {tuple(values)} must be below 2**62")
+    room = [reach[d] - dilation[d] * (kernel[d] - 1) - 1 for d in range(rank)]
     if any(exceeds(0, n) for n in room):
         raise ProgramError(f"{op}: kernel={kernel} does not fit into {sizes} with its padding")
     return tuple(n // step + 1 for n, step in zip(room, strides, strict=True))
@@ -507,14 +523,14 @@ def constant(attrs: Attrs, shapes: Shapes) -> Shape:
 
 
 def shape_of(attrs: Attrs, shapes: Shapes) -> Shape:
-    check_axes("shape_of", "axis", (attrs["axis"],), len(shapes[0]))
+    check_axis("shape_of", attrs["axis"], len(shapes[0]))
     return ()
 
 
 def dynamic_truncate(attrs: Attrs, shapes: Shapes) -> Shape:
     """The shape is an upper bound: how much is kept is known when the program runs."""
     x, size = shapes
-    check_axes("dynamic_truncate", "axis", (attrs["axis"],), len(x))
+    check_axis("dynamic_truncate", attrs["axis"], len(x))
     if size != ():
         raise ProgramError(f"dynamic_truncate: size has shape {size}, it must be a scalar")
     return x
@@ -522,7 +538,7 @@ def dynamic_truncate(attrs: Attrs, shapes: Shapes) -> Shape:
 
 def pad_to_match(attrs: Attrs, shapes: Shapes) -> Shape:
     (x, reference), axis = shapes, attrs["axis"]
-    check_axes("pad_to_match", "axis", (axis,), min(len(x), len(reference)))
+    check_axis("pad_to_match", axis, min(len(x), len(reference)))
     return replaced(x, axis, maximum(x[axis], reference[axis]))
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import CallError
+from .._base.errors import CallError, ShapeError
+from ..backend.cpu.strided import MOST_AXES
 from ..backend.spec import Shape
 from ..program.trace import Session, Traced, broadcast_shape
 from .values import Out, common, evaluated, operands
@@ -27,7 +28,8 @@ def kron(*factors: Any, out: Any = None) -> Any:
         array whose sizes are the products of the factors' sizes, of their common dtype; `out` if given.
 
     Raises:
-        CallError: no factor. ShapeError, DTypeError: `out` does not fit.
+        CallError: no factor. ShapeError, DTypeError: `out` does not fit, or a factor has more than half of
+            the axes that an array may have: 32 of 64, with NumPy before 2.0 16 of 32.
 
     As `numpy.kron`, for any number of factors. As many multiplications as the result has elements, and few
     more for the products of the first ones.
@@ -43,6 +45,11 @@ def kron(*factors: Any, out: Any = None) -> Any:
     values = operands("kron", *factors)
     dtype, into = common("kron", values), Out("kron", out, values)
     ndim = max(len(x.shape) for x in values)
+    if len(values) > 1 and 2 * ndim > MOST_AXES:
+        raise ShapeError(
+            f"kron: a factor has {ndim} axes, and {MOST_AXES // 2} are the most; drop those of size 1, or "
+            f"reshape the factors"
+        )
     shape = _sizes(values, ndim)
     if isinstance(values[0], Traced):
         return values[0].session.op("reshape", _products(values[0].session, *values), shape=shape)

@@ -17,6 +17,7 @@ from .._base.caches import Cache
 from .._base.errors import CallError, ConversionError, DTypeError, ShapeError
 from .._base.options import get_options
 from ..backend.cpu.backend import cpu
+from ..backend.cpu.strided import overlaps_itself
 from ..backend.door import as_ndarray, check_torch_out, is_torch, to_torch
 from ..backend.dtypes import class_of
 from ..backend.spec import ArraySpec, Axes, Shape, dtype_from_name, dtype_name
@@ -137,6 +138,10 @@ class Out:
         if not self.array.flags.writeable:
             raise ConversionError(
                 f"{call}(out=...): out is read-only; pass an array that can be written"
+            )
+        if overlaps_itself(self.array):
+            raise CallError(
+                f"{call}(out=...): elements of out share memory; pass an array of its own"
             )
 
     def place(self, shape: Shape, dtype: DType, *operands: Any) -> Any:

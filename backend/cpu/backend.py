@@ -53,7 +53,7 @@ from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_b
 from .scan import bind_scan
 from .scattering import bind_scatter, bind_scatter_along_axis
 from .scratch import GATHERS, indexing_scratch_bytes
-from .strided import MOST_AXES
+from .strided import MOST_AXES, overlaps_itself
 from .taking import bind_take, bind_take_along_axis
 from .threads import parallel_for, stay
 from .threefry import bind_threefry
@@ -454,7 +454,7 @@ def _check_out(op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...],
         raise CallError(f"{op}(out=...): out is {got}, the result is {outputs[0]}")
     if not out.flags.writeable:
         raise CallError(f"{op}(out=...): out cannot be written to; pass a writeable array")
-    if _overlaps_itself(out):
+    if overlaps_itself(out):
         raise CallError(f"{op}(out=...): elements of out share memory; pass an array of its own")
     for position, x in enumerate(arrays):
         if not np.may_share_memory(out, x):
@@ -471,22 +471,6 @@ def _check_out(op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...],
                 f"{op}(out=...): out {overlaps} operand {position}; pass other memory, or a copy of "
                 f"the operand"
             )
-
-
-def _overlaps_itself(x: Any) -> bool:
-    """Whether an axis steps into the elements that the axes of smaller steps cover.
-
-    Of strides that interleave without meeting this is True too; no slice of an array has them.
-    """
-    if not x.size:
-        return False
-    steps = sorted((abs(n), size) for n, size in zip(x.strides, x.shape, strict=True) if size > 1)
-    covered = max(1, x.itemsize)
-    for step, size in steps:
-        if step < covered:
-            return True
-        covered += step * (size - 1)
-    return False
 
 
 def _no_array(x: Any) -> str:

@@ -98,6 +98,8 @@ def picked(
     dst, src = carried(out, writeable=True), carried(x)
     if dst is None or src is None:
         return None
+    if clamps and not indices.flags.aligned:  # NumPy goes block by block, without a copy of all
+        return None
     ind = whole_indices(indices)
     arrays = (dst.strides, src.strides, ind.strides)
     axes: list[Axis] = [

@@ -33,10 +33,12 @@ def fill_bits(key: Key, out: Array) -> None:
 
 
 def fill_uniform(key: Key, out: Array, low: float, high: float) -> None:
-    """In [low, high): low + (high - low) u, and the number below high where that is rounded up to it."""
+    """In [low, high): low + (high - low) u, moved to the first or the last number of the dtype there."""
     if out.dtype.name in HALVES:
         _fill_half(UNIFORM["float32"], key, out, _stretched(np.dtype(np.float32), low, high))
-        np.minimum(out, _below(high, low, out.dtype), out=out)
+        first, last = uniform_bounds(out.dtype, low, high)
+        np.maximum(out, first, out=out)
+        np.minimum(out, last, out=out)
         return
     real = _parts(out)
     fill(UNIFORM[real.dtype.name], key, real, _stretched(real.dtype, low, high))
@@ -45,7 +47,7 @@ def fill_uniform(key: Key, out: Array, low: float, high: float) -> None:
 def _stretched(dtype: np.dtype[Any], low: float, high: float) -> Then | None:
     if low == 0 and high == 1:
         return None
-    offset, width, last = dtype.type(low), dtype.type(high - low), _below(high, low, dtype)
+    (offset, last), width = uniform_bounds(dtype, low, high), dtype.type(high - low)
 
     def then(part: Array) -> None:
         part *= width
@@ -55,8 +57,14 @@ def _stretched(dtype: np.dtype[Any], low: float, high: float) -> Then | None:
     return then
 
 
-def _below(high: float, low: float, dtype: np.dtype[Any]) -> Any:
-    return np.nextafter(dtype.type(high), dtype.type(low))
+def uniform_bounds(dtype: np.dtype[Any], low: float, high: float) -> tuple[Any, Any]:
+    """The first number of the dtype that is not below low, and the last one below high."""
+    first, last = dtype.type(low + 0.0), dtype.type(high)  # of 0.0 and -0.0 always the first
+    if float(first) < low:
+        first = np.nextafter(first, dtype.type(np.inf))
+    if float(last) >= high:
+        last = np.nextafter(last, dtype.type(-np.inf))
+    return first, last
 
 
 def fill_normal(key: Key, out: Array, loc: float = 0.0, scale: float = 1.0) -> None:

@@ -1,14 +1,18 @@
-"""Upper bounds of what kernels of indexing, order, scans, windows and random words allocate."""
+"""Upper bounds of what kernels of indexing, order, scans, windows and random words allocate.
+
+A dtype and a shape do not tell whether an array is aligned, and compiled kernels leave to NumPy what is
+not. So bounds are those of the way that takes more.
+"""
 
 from __future__ import annotations
 
-from ..._base.options import get_options
+import math
+
 from ..catalogue import Attrs
 from ..spec import ArraySpec
 from .indexing import gather_scratch_bytes
-from .move import CARRIERS
 from .order import sort_scratch_bytes
-from .picking import ADDED, index_bytes
+from .picking import index_bytes
 from .scan import scan_scratch_bytes
 from .threefry import threefry_scratch_bytes
 from .windows import fold_scratch_bytes, unfold_scratch_bytes
@@ -33,7 +37,8 @@ def indexing_scratch_bytes(
     if op in ("take", "take_along_axis"):
         return _taken(outputs[0] if outputs else x, inputs[1])
     if op in ("scatter", "scatter_along_axis"):
-        return _scattered(inputs, adds=attrs.get("mode") != "set")
+        table = _table(attrs, inputs[2], threads) if op == "scatter" else 0
+        return _scattered(inputs, adds=attrs.get("mode") != "set") + table
     if op in ("sort", "argsort"):
         return sort_scratch_bytes(op, x, attrs["axis"], threads)
     if op == "associative_scan":
@@ -48,23 +53,22 @@ def indexing_scratch_bytes(
 
 
 def _taken(output: ArraySpec, indices: ArraySpec) -> int:
-    """Converted indices; without a kernel, places and what NumPy takes."""
-    if _moves(output):
-        return index_bytes(indices)
+    """Places, counted from the front in two steps, and what NumPy takes."""
     return 3 * index_bytes(indices) + output.nbytes
 
 
 def _scattered(inputs: tuple[ArraySpec, ...], adds: bool) -> int:
-    """Half precisions widened, converted indices; without a kernel, places and a row-major operand."""
+    """Half precisions widened; places and offsets; updates, and those that fit; a row-major operand."""
     x, indices, updates = inputs
     halves = 4 * (x.size + updates.size) if adds and x.dtype.itemsize == 2 else 0
-    large = updates.size >= max(1, get_options().small)
-    if large and (_moves(x) if not adds else x.dtype.char in ADDED or halves):
-        return halves + index_bytes(indices)
-    return halves + 4 * index_bytes(indices) + 16 * updates.size + x.nbytes + updates.nbytes
+    return halves + 4 * index_bytes(indices) + 16 * updates.size + x.nbytes + 2 * updates.nbytes
 
 
-def _moves(x: ArraySpec) -> bool:
-    """Whether a compiled kernel moves the elements."""
-    is_large = x.size >= max(1, get_options().small)
-    return is_large and x.dtype.itemsize in CARRIERS and not x.dtype.hasobject
+def _table(attrs: Attrs, updates: ArraySpec, threads: int) -> int:
+    """Where the runs of a window lie: two offsets each, made of as many, for each thread.
+
+    The layout decides which axis a run goes along; the shortest one leaves the most runs.
+    """
+    sizes = [updates.shape[axis] for axis in attrs["update_window_dims"]]
+    long = [n for n in sizes if n > 1]
+    return 32 * threads * (math.prod(sizes) // min(long)) if len(long) > 1 else 0

@@ -80,3 +80,19 @@ def flat(x: Any, writeable: bool = False) -> tuple[Any, int]:
         buffer = buffer.view()
         buffer.flags.writeable = False
     return buffer, origin
+
+
+def overlaps_itself(x: Any) -> bool:
+    """Whether an axis steps into the elements that the axes of smaller steps cover.
+
+    Of strides that interleave without meeting this is True too; no slice of an array has them.
+    """
+    if not x.size:
+        return False
+    steps = sorted((abs(n), size) for n, size in zip(x.strides, x.shape, strict=True) if size > 1)
+    covered = max(1, x.itemsize)
+    for step, size in steps:
+        if step < covered:
+            return True
+        covered += step * (size - 1)
+    return False

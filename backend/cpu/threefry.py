@@ -24,8 +24,6 @@ from .strided import element_strides
 
 Array = np.ndarray[Any, Any]
 
-_WORD = 0xFFFFFFFF
-
 
 def bind_threefry(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     """Words are the operands' integers modulo 2**32; a dtype of fewer bits keeps the lowest of a result."""
@@ -78,12 +76,6 @@ def _by_numpy(out: Any, key: Any, counter: Any) -> None:
     )
     for half, word in enumerate(enciphered(k0, k1, x0, x1)):
         out[..., half] = word.astype(out.dtype)
-
-
-def threefry2x32(key: tuple[int, int], x0: Array, x1: Array) -> tuple[Array, Array]:
-    """Both words of each block (x0, x1) of uint32, enciphered by the words of the key."""
-    k0, k1 = (np.asarray(word & _WORD).astype(np.uint32) for word in key)
-    return enciphered(k0, k1, x0, x1)
 
 
 def enciphered(k0: Array, k1: Array, x0: Array, x1: Array) -> tuple[Array, Array]:

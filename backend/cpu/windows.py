@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.errors import MemoryLimitError
+from ..._base.numbers import format_bytes
 from ..._base.options import get_options
 from ..catalogue import Attrs
 from ..protocol import Kernel
@@ -15,11 +17,12 @@ from ..spec import ArraySpec, Shape, compute_dtype
 from .buffers import empty
 from .kernels.fold import fold_windows
 from .move import move, reshaped_view
-from .picking import ADDED, as_numbers
+from .picking import as_numbers
 from .strided import Axis, axis_table, merge_axes
 from .structure import bind_pad
 from .threads import parallel_for
 
+MOST_BYTES = (1 << 63) - 1
 SLAB = 1 << 15  # elements of a result that a tile adds up: they stay in cache for all taps
 
 
@@ -59,7 +62,13 @@ def _window(shape: Shape, starts: Any, sizes: Shape) -> tuple[Any, ...]:
 def bind_unfold(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     sliding = _Sliding("unfold", attrs, inputs[0].shape[-len(attrs["kernel"]) :])
     batch = output.shape[:-2]
-    pad = bind_pad(sliding.padding(len(batch)), inputs, sliding.padded(inputs[0]))
+    padded = sliding.padded(inputs[0])
+    if sliding.pads and padded.nbytes > MOST_BYTES:
+        raise MemoryLimitError(
+            f"unfold: the operand with its padding, {padded} of {format_bytes(padded.nbytes)}, is more than "
+            f"an address can reach; give smaller low= and high="
+        )
+    pad = bind_pad(sliding.padding(len(batch)), inputs, padded)
 
     def run(x: Any, out: Any = None) -> Any:
         if out is None:
@@ -102,13 +111,11 @@ def unfold_scratch_bytes(x: ArraySpec, attrs: Attrs) -> int:
 
 
 def fold_scratch_bytes(x: ArraySpec, attrs: Attrs) -> int:
-    """Half precisions widened; for small work, an array with the padding."""
-    wide = max(4, x.dtype.itemsize)
-    lead = math.prod(x.shape[:-2])
-    result = wide * lead * _padded(attrs["sizes"], attrs)
-    if x.size >= get_options().small and x.dtype.char in ADDED:
+    """Half precisions widened, operand and result."""
+    wide = compute_dtype(x.dtype)
+    if wide == x.dtype:
         return 0
-    return wide * x.size + 2 * result
+    return wide.itemsize * (x.size + math.prod(x.shape[:-2]) * math.prod(attrs["sizes"]))
 
 
 def _padded(sizes: Shape, attrs: Attrs) -> int:
@@ -116,14 +123,15 @@ def _padded(sizes: Shape, attrs: Attrs) -> int:
 
 
 def _fold_plainly(out: Any, x: Any, sliding: _Sliding) -> None:
-    """Tap by tap, into an array with the padding."""
-    batch = out.shape[: out.ndim - len(sliding.sizes)]
-    whole = np.zeros((*batch, *sliding.shape), out.dtype)
+    """Tap by tap, what windows have outside the padding."""
+    out[...] = 0
+    if not out.size:
+        return
     columns = sliding.split(x)
     for tap in np.ndindex(*sliding.kernel):
-        target = sliding.at(whole, tap)
-        np.add(target, columns[(..., *tap, *(slice(None),) * len(tap))], out=target)
-    np.copyto(out, sliding.inside(whole))
+        places, windows = sliding.inside(tap)
+        target = out[(..., *places)]
+        np.add(target, columns[(..., *tap, *windows)], out=target)
 
 
 class _Sliding:
@@ -160,27 +168,31 @@ class _Sliding:
             return self.windows(whole.view(f"u{whole.itemsize}")).view(whole.dtype)
         lead = whole.ndim - len(self.sizes)
         steps = whole.strides[lead:]
+        # of one tap, or of one window, a step leads nowhere, and its bytes may be beyond an integer
+        dilation = [d if n > 1 else 0 for d, n in zip(self.dilation, self.kernel, strict=True)]
+        strides = [d if n > 1 else 0 for d, n in zip(self.strides, self.counts, strict=True)]
         return np.lib.stride_tricks.as_strided(
             whole,
             (*whole.shape[:lead], *self.kernel, *self.counts),
             (
                 *whole.strides[:lead],
-                *(a * b for a, b in zip(steps, self.dilation, strict=True)),
-                *(a * b for a, b in zip(steps, self.strides, strict=True)),
+                *(a * b for a, b in zip(steps, dilation, strict=True)),
+                *(a * b for a, b in zip(steps, strides, strict=True)),
             ),
             writeable=False,
         )
 
-    def inside(self, whole: Any) -> Any:
-        """The padded array without its padding."""
-        pairs = zip(self.low, self.sizes, strict=True)
-        return whole[(..., *(slice(low, low + n) for low, n in pairs))]
-
-    def at(self, whole: Any, tap: Shape) -> Any:
-        """What all windows have at one position of the kernel."""
-        axes = zip(tap, self.dilation, self.counts, self.strides, strict=True)
-        cuts = [slice(k * d, k * d + (count - 1) * step + 1, step) for k, d, count, step in axes]
-        return whole[(..., *cuts)]
+    def inside(self, tap: Shape) -> tuple[list[slice], list[slice]]:
+        """Where windows have this position of the kernel outside the padding, and which they are."""
+        places, windows = [], []
+        for d, k in enumerate(tap):
+            shift, step = self.low[d] - k * self.dilation[d], self.strides[d]
+            first = max(0, -(-shift // step))
+            last = min(self.counts[d], (self.sizes[d] - 1 + shift) // step + 1)
+            start, count = first * step - shift, max(0, last - first)
+            places.append(slice(start, start + (count - 1) * step + 1, step) if count else slice(0))
+            windows.append(slice(first, first + count))
+        return places, windows
 
     def table(self, to: list[int], of: list[int]) -> Any:
         """Of the kernel that folds: sizes, strides of the result, of columns by taps and by windows."""

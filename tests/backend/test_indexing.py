@@ -13,7 +13,13 @@ from tests.backend.backends import PATHS, path
 from tests.backend.laws import assert_means
 from tests.backend.test_bounds import Embedded
 
-from einloom._base.errors import CallError, DTypeError, IndexRangeError, ProgramError
+from einloom._base.errors import (
+    CallError,
+    DTypeError,
+    IndexRangeError,
+    MemoryLimitError,
+    ProgramError,
+)
 from einloom._base.options import options
 from einloom.backend.catalogue import infer
 from einloom.backend.cpu import cpu, picking, scan, scattered, windows
@@ -409,3 +415,40 @@ def test_small_calls_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         CPU.apply("fold", {"sizes": (6,), **attrs}, CPU.apply("unfold", attrs, x))
         words = np.arange(4, dtype=np.uint32).reshape(2, 2)
         CPU.apply("threefry2x32", {}, words, words)
+
+
+# ---- previously failed --------------------------------------------------------------------------
+
+
+def one_axis(**changes: int) -> dict[str, Any]:
+    """Attributes of windows along one axis."""
+    attrs = {"kernel": 1, "strides": 1, "dilation": 1, "low": 0, "high": 0, **changes}
+    return {name: (n,) for name, n in attrs.items()}
+
+
+@each
+def test_fold_with_far_padding(how: str) -> None:
+    attrs = one_axis(sizes=5, strides=1 << 60, low=1 << 61)
+    assert run(how, "fold", attrs, [[10.0, 20, 30]]).tolist() == [30, 0, 0, 0, 0]
+    attrs = one_axis(sizes=3, kernel=2, strides=2, dilation=2, low=2, high=1)
+    x = [[1.0, 2], [4, 8]]
+    assert run(how, "fold", attrs, x).tolist() == [2 + 4, 0, 8]
+
+
+@each
+@pytest.mark.parametrize("name", ["strides", "dilation", "low", "high"])
+@pytest.mark.parametrize("n", [1 << 62, (1 << 63) - 1, 1 << 70])
+def test_windows_beyond_64_bits_are_refused(name: str, n: int, how: str) -> None:
+    for op, extra in (("fold", {"sizes": 5}), ("unfold", {})):
+        with pytest.raises(ProgramError, match=r"must be below 2\*\*62"):
+            run(how, op, one_axis(**{name: n}, **extra), np.ones((1, 5)))
+
+
+@each
+def test_unfold_of_one_far_window(how: str) -> None:
+    far = (1 << 62) - 1
+    x = np.arange(5.0)
+    assert run(how, "unfold", one_axis(strides=far), x).tolist() == [[0]]
+    assert run(how, "unfold", one_axis(dilation=far), x).tolist() == [x.tolist()]
+    with pytest.raises(MemoryLimitError, match="unfold"):
+        run(how, "unfold", one_axis(strides=far, low=far - 5), x)

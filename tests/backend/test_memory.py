@@ -161,3 +161,62 @@ def test_reductions_at_odd_addresses(name: str, layout: str) -> None:
     x, axes = zeros(name, layout, start=1)
     assert not x.flags.aligned
     assert excess("reduce_sum", x, axes) <= 0
+
+
+# ---- indexing: previously failed ----------------------------------------------------------------
+
+INDICES = np.arange(N // 4)
+ALONG: dict[str, Any] = {"axis": 0, "mode": "add", "unique_indices": False}
+GATHER: dict[str, Any] = {
+    "offset_dims": (), "collapsed_slice_dims": (0,), "start_index_map": (0,), "index_vector_dim": 1,
+    "slice_sizes": (1,),
+}  # fmt: skip
+FOLD: dict[str, Any] = {
+    "sizes": (N // 4,), "kernel": (1,), "strides": (1,), "dilation": (1,), "low": (0,), "high": (0,)
+}  # fmt: skip
+SCATTER: dict[str, Any] = {
+    "update_window_dims": (1, 2), "inserted_window_dims": (), "scatter_dims_to_operand_dims": (0,),
+    "index_vector_dim": 1,
+}  # fmt: skip
+
+
+def unaligned(x: Any) -> Any:
+    """x one byte behind where it might lie."""
+    memory = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    memory[...] = x
+    return memory
+
+
+def indexing_excess(op: str, attrs: dict[str, Any], *arrays: Any) -> int:
+    """Bytes taken beyond what is stated, and beyond threads, buffers of NumPy and views."""
+    inputs = tuple(map(spec, arrays))
+    outputs = infer(op, attrs, inputs)
+    kernel = cpu().bind(op, attrs, inputs, outputs)
+    out = np.empty(outputs[0].shape, outputs[0].dtype)
+    with options(threads=THREADS):
+        stated = cpu().scratch_bytes(op, attrs, inputs, outputs)
+    return peak(lambda: kernel(*arrays, out=out)) - stated - (256 << 10)
+
+
+LINE = unaligned(np.ones(N // 4))
+UNALIGNED: dict[str, tuple[str, dict[str, Any], tuple[Any, ...]]] = {
+    "take": ("take", {"axis": 0}, (LINE, INDICES)),
+    "take_along_axis": ("take_along_axis", {"axis": 0}, (LINE, INDICES)),
+    "gather": ("gather", GATHER, (LINE, INDICES[:, None])),
+    "gather, indices": ("gather", GATHER, (np.ones(N // 4), unaligned(INDICES[:, None]))),
+    "set": ("scatter_along_axis", {**ALONG, "mode": "set"}, (LINE, INDICES, LINE)),
+    "add": ("scatter_along_axis", ALONG, (LINE, INDICES, LINE)),
+    "fold": ("fold", FOLD, (LINE[None],)),
+    "runs of a window": (
+        "scatter", SCATTER,
+        (np.zeros((N // 4, 2)), np.zeros((1, 1), int), np.ones((1, 2, N // 4)).transpose(0, 2, 1)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNALIGNED)
+@pytest.mark.parametrize("small", [0, np.inf])
+def test_indexing_of_any_layout(name: str, small: float) -> None:
+    op, attrs, arrays = UNALIGNED[name]
+    with options(small=small):
+        assert indexing_excess(op, attrs, *arrays) <= 0

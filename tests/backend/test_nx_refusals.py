@@ -116,3 +116,13 @@ def test_refused(case: str, call: Callable[[], Any], error: type[Exception], mat
     with pytest.raises(error, match=match) as caught:
         call()
     assert isinstance(caught.value, EinloomError)
+
+
+def test_messages_show_what_was_written() -> None:
+    """Previously failed: a tuple of an axis, an argument that the function has not."""
+    with pytest.raises(EinloomError, match=r"axis=-1 is out of range for 2 axes"):
+        nx.argmax(X, axis=-1, keepdims=False, out=I32[0])
+    with pytest.raises(EinloomError, match=r"axis=None must be an integer"):
+        nx.sort(X, axis=None, descending=False, out=X.copy())  # type: ignore[arg-type]
+    with pytest.raises(EinloomError, match=r"nothing to reduce; reduce axes that have elements"):
+        nx.reduce_max(X[:0], axes=(0,), keepdims=False, out=X[0].copy())

@@ -215,3 +215,19 @@ BAD = [
 def test_bad_arguments(call: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+# ---- previously failed --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [2**70, -(2**70), 2**31, -(2**31) - 1])
+def test_diagonals_far_outside(offset: int) -> None:
+    assert einloom.diagonal(np.eye(3), offset).shape == (0,)
+    assert functions.trace(np.eye(3), offset) == 0
+
+
+def test_kron_of_more_axes_than_half_of_an_array() -> None:
+    x = np.ones((1,) * 33) if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else np.ones((1,) * 17)
+    with pytest.raises(ShapeError, match=rf"kron: a factor has {x.ndim} axes"):
+        einloom.kron(x, x)
+    assert einloom.kron(x).shape == x.shape

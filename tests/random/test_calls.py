@@ -22,7 +22,7 @@ from einloom._base.errors import (
     ShapeError,
 )
 from einloom.backend.cpu.backend import cpu
-from einloom.backend.cpu.threefry import threefry2x32
+from einloom.backend.cpu.threefry import enciphered
 from einloom.backend.dims import dim
 from einloom.backend.spec import dtype_from_name
 from einloom.program.executable import Executable
@@ -120,9 +120,9 @@ def test_keys() -> None:
 def test_a_child_is_the_cipher_twice() -> None:
     """As the docstrings say."""
     words = [np.array([word], np.uint32) for word in (1, 255 << 24)]
-    between = tuple(int(x[0]) for x in threefry2x32((int(KEY[0]), int(KEY[1])), *words))
+    between = tuple(x[0] for x in enciphered(*KEY, *words))
     data = (5 << 32) + 6
-    wanted = threefry2x32(between, *(np.array([x], np.uint32) for x in (6, 5)))
+    wanted = enciphered(*between, *(np.array([x], np.uint32) for x in (6, 5)))
     assert random.fold_in(KEY, data).tolist() == [int(x[0]) for x in wanted]
 
 
@@ -301,7 +301,7 @@ BAD: list[tuple[Call, type[EinloomError], str]] = [
     (lambda: random.uniform(KEY, out=np.empty(4, ">f8")), DTypeError, "it draws"),
     (lambda: random.uniform(KEY, out=np.broadcast_to(1.0, 3)), OptionError, "read-only"),
     (lambda: random.permutation(KEY, -1), ShapeError, ">= 0"),
-    (lambda: random.permutation(KEY, 1.5), ShapeError, "0 axes"),
+    (lambda: random.permutation(KEY, 1.5), ShapeError, "x is a number"),
     (lambda: random.permutation(KEY, np.ones(3), 1), ShapeError, "x has 1 axes"),
     (lambda: random.permutation(KEY, np.ones(3), "a"), CallError, "give an integer"),
     (lambda: random.permutation(KEY, 3, out=np.ones(3)), ShapeError, "give int64"),
@@ -321,3 +321,76 @@ BAD: list[tuple[Call, type[EinloomError], str]] = [
 def test_bad_arguments(call: Call, error: type[EinloomError], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+# ---- previously failed --------------------------------------------------------------------------
+
+HUGE = 10**18
+SHARED = np.lib.stride_tricks.as_strided(np.zeros(1), (3,), (0,))
+
+
+@pytest.mark.parametrize("n", [HUGE, 10**19, 10**30])
+@pytest.mark.parametrize("call", [random.uniform, random.permutation, random.split, random.bits])
+def test_no_memory_is_an_error_of_its_own(call: Call, n: int) -> None:
+    with pytest.raises(MemoryLimitError, match=f"random.{call.__name__}.*{n}"):
+        call(KEY, n)
+
+
+@pytest.mark.parametrize("call", [random.uniform, random.split])
+def test_more_axes_than_an_array_has(call: Call) -> None:
+    with pytest.raises(ShapeError, match=f"random.{call.__name__}"):
+        call(KEY, (1,) * 65)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "loc", "scale"),
+    [("float32", 1e300, 1), ("float16", 1e6, 1), ("float32", 0, 1e300), ("complex64", -1e300, 1)],
+)
+def test_means_that_no_number_of_the_dtype_is(dtype: str, loc: float, scale: float) -> None:
+    with pytest.raises(OptionError, match="does not reach as far"):
+        random.normal(KEY, 3, dtype, loc=loc, scale=scale)
+
+
+@pytest.mark.parametrize("small", [0, np.inf])
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [
+        ("float32", 0.7, 0.7000001), ("float16", 0.1, 0.2), ("float16", 0.1, 0.1002),
+        ("bfloat16", 0.7, 0.71), ("float32", -0.3, 0.7), ("float16", -0.1, 0.3), ("complex64", 0.7, 0.8),
+    ],
+)  # fmt: skip
+def test_uniform_numbers_are_not_below_low(
+    dtype: str, low: float, high: float, small: float
+) -> None:
+    with options(small=small):
+        x = random.uniform(KEY, 1 << 16, dtype, low=low, high=high)
+    wide = x.view("f4").astype(float) if dtype == "complex64" else x.astype(float)
+    assert low <= wide.min()
+    assert wide.max() < high
+
+
+def test_no_number_between_bounds() -> None:
+    with pytest.raises(OptionError, match="from low on below high"):
+        random.uniform(KEY, 3, "float16", low=0.10001, high=0.100037)
+
+
+def test_keys_of_foreign_byte_order() -> None:
+    assert same(random.uniform(KEY.astype(">u4"), 5), random.uniform(KEY.astype("<u4"), 5))
+
+
+@pytest.mark.parametrize("call", [random.uniform, random.normal, einloom.cumsum])
+def test_out_whose_elements_share_memory(call: Call) -> None:
+    with pytest.raises(CallError, match="elements of out share memory"):
+        call(np.ones(3) if call is einloom.cumsum else KEY, out=SHARED)
+
+
+def test_an_order_whose_elements_share_memory() -> None:
+    for x, out in ((3, SHARED.view(int)), (np.ones(3), SHARED)):
+        with pytest.raises(CallError, match="elements of out share memory"):
+            random.permutation(KEY, x, out=out)
+
+
+@pytest.mark.parametrize("x", [5.0, "abc", np.array(5)], ids=["float", "text", "array"])
+def test_an_order_of_a_number(x: Any) -> None:
+    with pytest.raises(ShapeError, match="x is a number; pass an integer, or an array"):
+        random.permutation(KEY, x)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import index
 from typing import Any
 
@@ -10,6 +13,7 @@ import numpy as np
 from .._base.errors import CallError, DTypeError, MemoryLimitError, OptionError, ShapeError
 from ..backend.cpu.buffers import empty
 from ..backend.cpu.draws import Key
+from ..backend.cpu.strided import MOST_AXES, overlaps_itself
 from ..backend.dims import DimExpr, as_size
 from ..backend.door import as_ndarray
 from ..backend.spec import Shape, dtype_from_name, dtype_name
@@ -25,6 +29,8 @@ def key_of(call: str, key: Any) -> Any:
     if isinstance(key, (int, np.integer)):
         raise CallError(f"{call}(key={key!r}): a seed is no key; {REMEDY}")
     x = key if isinstance(key, Traced) else as_ndarray(key, call, 0)
+    if not isinstance(x, Traced) and not x.dtype.isnative:
+        x = x.astype(x.dtype.newbyteorder("="))
     if x.dtype != np.uint32:
         raise DTypeError(f"{call}: the key has dtype {dtype_name(x.dtype)}, not uint32; {REMEDY}")
     if x.shape != (2,):
@@ -50,6 +56,10 @@ def shape_of(call: str, shape: Any) -> Shape:
         ) from None
     if any(n < 0 for n in sizes):
         raise ShapeError(f"{call}(shape={shape!r:.60}): sizes are >= 0")
+    if len(sizes) > MOST_AXES:
+        raise ShapeError(
+            f"{call}(shape={shape!r:.60}): an array has at most {MOST_AXES} axes, not {len(sizes)}"
+        )
     return sizes
 
 
@@ -92,19 +102,14 @@ class Target:
             raise OptionError(
                 f"{call}(out=...): out is read-only; pass an array that can be written"
             )
+        refuse_shared(call, self.out)
 
     @property
     def array(self) -> Array:
         out = self.out
         if out is not None and out.flags.c_contiguous and out.flags.aligned:
             return out
-        try:
-            return empty(self.shape, self.dtype)
-        except MemoryError as error:
-            raise MemoryLimitError(
-                f"{self.call}(shape={self.shape}): no memory for {dtype_name(self.dtype)} of this shape "
-                f"({error}); draw parts of it, each with a key of its own by fold_in"
-            ) from None
+        return empty(self.shape, self.dtype)
 
     def result(self, array: Array) -> Any:
         """What the call returns: `out`, or the array, of no axes the number in it."""
@@ -113,6 +118,30 @@ class Target:
         if array is not self.out:
             np.copyto(self.out, array)
         return self.given
+
+
+MOST_NUMBERS = 1 << 59  # of 16 bytes each: an address reaches no more
+
+
+@contextmanager
+def memory_for(call: str, *shape: int) -> Iterator[None]:
+    """A draw of this shape, for which there may be no memory."""
+    try:
+        if math.prod(n for n in shape if n) >= MOST_NUMBERS:
+            raise MemoryError("an address does not reach as far")
+        yield
+    except MemoryLimitError:
+        raise
+    except MemoryError as error:
+        raise MemoryLimitError(
+            f"{call}: no memory for a draw of shape {shape} ({error}); draw parts of it, each with a key of "
+            f"its own by fold_in"
+        ) from None
+
+
+def refuse_shared(call: str, out: Any) -> None:
+    if overlaps_itself(out):
+        raise CallError(f"{call}(out=...): elements of out share memory; pass an array of its own")
 
 
 def refuse_out(call: str, out: Any) -> None:

@@ -17,11 +17,12 @@ from ..backend.cpu.random_arrays import (
     fill_integers,
     fill_normal,
     fill_uniform,
+    uniform_bounds,
 )
 from ..backend.dtypes import real_of
 from ..backend.spec import dtype_name
 from ..program.trace import Traced
-from .arguments import Target, key_of, refuse_out, words_of
+from .arguments import Target, key_of, memory_for, refuse_out, words_of
 from .family import record
 
 WORDS = ("uint8", "uint16", "uint32", "uint64")
@@ -42,6 +43,7 @@ def bits(key: Any, shape: Any = None, dtype: Any = None, *, out: Any = None) -> 
 
     Raises:
         CallError, DTypeError, ShapeError, OptionError: an argument without meaning.
+        MemoryLimitError: no memory is left for as many.
 
     Place i of uint32 is word i % 2 of Threefry(key, i // 2), of uint64 both words of Threefry(key, i), the
     first below; shorter words are the lowest bits of uint32.
@@ -68,8 +70,9 @@ def uniform(
 
     float32 has the upper 24 bits of a word, float64 the upper 53 of two; float16 and bfloat16 the upper 11
     and 8 bits of one. These are multiples of 2**-24, 2**-53, 2**-11, 2**-8 and never 1. For other bounds u
-    becomes low + (high - low) u, and where that is rounded to high, the number before it. Both parts of a
-    complex number are uniform, independent of each other.
+    becomes low + (high - low) u, where low is the first number of the dtype that is not below it; what is
+    rounded to high or beyond is the last number before it. Both parts of a complex number are uniform,
+    independent of each other.
 
     Args:
         key: uint32[2], see `key`.
@@ -83,6 +86,7 @@ def uniform(
 
     Raises:
         CallError, DTypeError, ShapeError, OptionError: an argument without meaning.
+        MemoryLimitError: no memory is left for as many.
 
     A number depends on the key, the dtype and its place in the row-major order of the array, on nothing else.
 
@@ -99,10 +103,11 @@ def uniform(
     real = real_of(target.dtype)
     with np.errstate(over="ignore"):
         first, last, width = (float(real.type(x)) for x in (*bounds, bounds[1] - bounds[0]))
-    if not (first < last and math.isfinite(width)):
+        ends = [float(x) for x in uniform_bounds(real, *bounds)]
+    if not (first < last and math.isfinite(width) and ends[0] <= ends[1]):
         raise OptionError(
             f"random.uniform(low={low!r}, high={high!r}): give low < high that {dtype_name(real)} tells "
-            f"apart, and whose difference it can hold"
+            f"apart, with a number from low on below high, and whose difference it can hold"
         )
     return _drawn("uniform", key, target, fill_uniform, low=bounds[0], high=bounds[1])
 
@@ -127,7 +132,7 @@ def normal(
         key: uint32[2], see `key`.
         shape: an integer or a tuple; () by default.
         dtype: float16, bfloat16, float32, float64, complex64, complex128; float64 by default.
-        loc, scale: finite real numbers, scale >= 0.
+        loc, scale: finite real numbers that dtype can hold, scale >= 0. A number beyond the dtype is inf.
         out: where the numbers are written, of any strides.
 
     Returns:
@@ -135,6 +140,7 @@ def normal(
 
     Raises:
         CallError, DTypeError, ShapeError, OptionError: an argument without meaning.
+        MemoryLimitError: no memory is left for as many.
 
     >>> import einloom
     >>> normal(einloom.random.key(7), 3)
@@ -144,6 +150,14 @@ def normal(
     loc, scale = _real("normal", "loc", loc), _real("normal", "scale", scale)
     if scale < 0:
         raise OptionError(f"random.normal(scale={scale!r}): a deviation is >= 0")
+    real = real_of(target.dtype)
+    with np.errstate(over="ignore"):
+        is_held = all(math.isfinite(real.type(x)) for x in (loc, scale))
+    if not is_held:
+        raise OptionError(
+            f"random.normal(loc={loc!r}, scale={scale!r}): {dtype_name(real)} does not reach as far; give "
+            f"others, or a wider dtype"
+        )
     return _drawn("normal", key, target, fill_normal, loc=loc, scale=scale)
 
 
@@ -176,6 +190,7 @@ def integers(
 
     Raises:
         CallError, DTypeError, ShapeError, OptionError: an argument without meaning.
+        MemoryLimitError: no memory is left for as many.
 
     As `numpy.random.Generator.integers`, with integers for bounds. The dtype changes no number.
 
@@ -206,9 +221,10 @@ def _drawn(name: str, key: Any, target: Target, fill: Callable[..., None], **arg
     if isinstance(key, Traced):
         refuse_out(f"random.{name}", target.given)
         return record(name, key, shape=target.shape, dtype=dtype_name(target.dtype), **arguments)
-    array = target.array
-    fill(words_of(key), array, **arguments)
-    return target.result(array)
+    with memory_for(f"random.{name}", *target.shape):
+        array = target.array
+        fill(words_of(key), array, **arguments)
+        return target.result(array)
 
 
 def _real(call: str, name: str, value: Any) -> float:

@@ -6,6 +6,7 @@ among them; sizes may be names of a template.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..backend.cpu.draws import Key, child
 from ..backend.cpu.random_arrays import fill_bits, fill_integers, fill_normal, fill_uniform
 from ..backend.cpu.random_orders import order
 from ..backend.dims import as_size
-from ..backend.rules import check_axes
+from ..backend.rules import check_axis
 from ..backend.spec import ArraySpec, dtype_from_name
 from ..program.extension import register_family, register_runtime
 from ..program.trace import Traced, traced_extension
@@ -71,7 +72,7 @@ def _split_specs(attrs: Attrs, inputs: Specs) -> Specs:
 
 def split_keys(words: Key, shape: Any) -> Array:
     """Keys [*shape, 2], the child of each place."""
-    return child(words, SPLIT, np.arange(np.prod(shape, dtype=int), dtype=np.uint64).reshape(shape))
+    return child(words, SPLIT, np.arange(math.prod(shape), dtype=np.uint64).reshape(shape))
 
 
 def _split(attrs: Attrs, key: Array) -> tuple[Array]:
@@ -92,7 +93,7 @@ def _permutation_specs(attrs: Attrs, inputs: Specs) -> Specs:
         _check_key("permutation", inputs)
         return (ArraySpec(np.dtype(np.int64), (as_size(attrs["n"]),)),)
     _check_key("permutation", inputs, 2)
-    check_axes("random.permutation", "axis", (attrs["axis"],), len(inputs[1].shape))
+    check_axis("random.permutation", attrs["axis"], len(inputs[1].shape))
     return (ArraySpec(inputs[1].dtype, inputs[1].shape),)
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import CallError, DTypeError, OptionError
+from .._base.errors import CallError, DTypeError, OptionError, ShapeError
 from ..backend.cpu.draws import child
+from ..backend.cpu.strided import MOST_AXES
 from ..backend.door import as_ndarray
 from ..program.trace import Traced
-from .arguments import key_of, shape_of, words_of
+from .arguments import key_of, memory_for, shape_of, words_of
 from .family import FOLD, record, split_keys
 
 Array = np.ndarray[Any, Any]
@@ -57,7 +58,7 @@ def split(key: Any, shape: Any = 2) -> Any:
         uint32[shape..., 2].
 
     Raises:
-        CallError, DTypeError, ShapeError: no key, or no shape.
+        CallError, DTypeError, ShapeError: no key, or no shape. MemoryLimitError: no memory is left.
 
     >>> import einloom
     >>> a, b = split(einloom.random.key(7))
@@ -67,7 +68,12 @@ def split(key: Any, shape: Any = 2) -> Any:
     x, sizes = key_of("random.split", key), shape_of("random.split", shape)
     if isinstance(x, Traced):
         return record("split", x, shape=sizes)
-    return split_keys(words_of(x), sizes)
+    if len(sizes) >= MOST_AXES:
+        raise ShapeError(
+            f"random.split(shape={shape!r:.60}): with their words keys have too many axes"
+        )
+    with memory_for("random.split", *sizes):
+        return split_keys(words_of(x), sizes)
 
 
 def fold_in(key: Any, data: Any) -> Any:

@@ -12,7 +12,7 @@ from ..backend.cpu.random_orders import order
 from ..backend.dims import DimExpr
 from ..backend.door import as_ndarray, is_torch, to_torch
 from ..program.trace import Traced
-from .arguments import key_of, refuse_out, words_of
+from .arguments import key_of, memory_for, refuse_out, refuse_shared, words_of
 from .family import record
 
 
@@ -32,7 +32,7 @@ def permutation(key: Any, x: Any, axis: int = 0, *, out: Any = None) -> Any:
         int64[x], or an array like x; `out` if given.
 
     Raises:
-        CallError, DTypeError, ShapeError: an argument without meaning.
+        CallError, DTypeError, ShapeError: an argument without meaning. MemoryLimitError: no memory is left.
 
     As `numpy.random.Generator.permutation`. Sorting takes O(n log n).
 
@@ -49,6 +49,10 @@ def permutation(key: Any, x: Any, axis: int = 0, *, out: Any = None) -> Any:
     if isinstance(x, (int, np.integer, DimExpr)) and not isinstance(x, bool):
         return _of_integers(call, key, x, out)
     array = x if isinstance(x, Traced) else as_ndarray(x, call, 1)
+    if not array.shape:
+        raise ShapeError(
+            f"{call}: x is a number; pass an integer, or an array with one axis at least"
+        )
     place = _axis(call, array, axis)
     if isinstance(key, Traced) or isinstance(array, Traced):
         refuse_out(call, out)
@@ -57,7 +61,8 @@ def permutation(key: Any, x: Any, axis: int = 0, *, out: Any = None) -> Any:
         session.slot(array, f"{call}: x")
         return record("permutation", key, array, axis=place)
     target = None if out is None else _target(call, out, array.shape, array.dtype)
-    found = np.take(array, order(words_of(key), array.shape[place]), place)
+    with memory_for(call, *array.shape):
+        found = np.take(array, order(words_of(key), array.shape[place]), place)
     if target is None:
         return to_torch(found) if is_torch(x) else found
     np.copyto(target, found)
@@ -70,13 +75,14 @@ def _of_integers(call: str, key: Any, n: Any, out: Any) -> Any:
     if isinstance(key, Traced):
         refuse_out(call, out)
         return record("permutation", key, n=n)
-    if out is None:
-        return order(words_of(key), int(n))
-    target = _target(call, out, (int(n),), np.dtype(np.int64))
-    if target.flags.c_contiguous and target.flags.aligned:
-        order(words_of(key), int(n), target)
-    else:
-        np.copyto(target, order(words_of(key), int(n)))
+    target = None if out is None else _target(call, out, (int(n),), np.dtype(np.int64))
+    is_plain = target is None or (target.flags.c_contiguous and target.flags.aligned)
+    with memory_for(call, int(n)):
+        found = order(words_of(key), int(n), target if is_plain else None)
+    if target is None:
+        return found
+    if not is_plain:
+        np.copyto(target, found)
     return out
 
 
@@ -98,4 +104,5 @@ def _target(call: str, out: Any, shape: Any, dtype: Any) -> Any:
         )
     if not found.flags.writeable:
         raise ConversionError(f"{call}(out=...): out is read-only")
+    refuse_shared(call, found)
     return found
