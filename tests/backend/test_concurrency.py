@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -73,13 +74,18 @@ def result(how: str, op: str, attrs: dict[str, Any], arrays: list[Array]) -> lis
     return [x.tobytes() for x in (found if isinstance(found, tuple) else (found,))]
 
 
+MOST = 6  # calls of an op
+
+
 def every_call() -> list[Case]:
-    """All calls of the tables, in two layouts and on two paths, with what one thread finds."""
-    cases = []
+    """Some calls of every op, in two layouts and on two paths, with what one thread finds."""
+    cases: list[Case] = []
+    tried: Counter[str] = Counter()
     for k, call in enumerate(CALLS):
         dtype = some_dtype(call.op)
-        if dtype.name not in cpu().capabilities().get(call.op, ()):
+        if dtype.name not in cpu().capabilities().get(call.op, ()) or tried[call.op] == MOST:
             continue
+        tried[call.op] += 1
         arrays = operands(call, dtype, "transposed" if k % 2 else "C", np.random.default_rng(k))
         for how in ("as shipped", "two threads"):
             want = result(how, call.op, call.attrs, arrays)

@@ -243,7 +243,7 @@ def test_eight_threads(table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "TABLE_FROM", 0)
     together = threading.Barrier(8)
     cases = []
-    for seed in range(30):
+    for seed in range(15):
         program = random_program(seed)
         sets = [random_arrays(program, 8 * seed + k) for k in range(8)]
         with forced(program):
