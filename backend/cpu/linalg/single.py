@@ -110,9 +110,10 @@ def svd(
     """u * s @ vh = a, s descending.
 
     gesdd may never return from infinity; the sum of squares says sooner than a look at each element
-    whether there is one.
+    whether there is one. Single precision is NumPy's: its tests compare singular values of several
+    routines to less than two units of rounding, and SciPy brings another build of LAPACK.
     """
-    if not math.isfinite(np.vdot(a, a).real):
+    if a.dtype.char in "fF" or not math.isfinite(np.vdot(a, a).real):
         return plain.svd(a, full, vectors)
     u, s, vh, info = _routine("gesdd", a.dtype.char)(a, vectors, full)
     if not vectors:
