@@ -174,6 +174,7 @@ with options(small=0):
 """
 
 
+@pytest.mark.slow  # three processes that compile
 def test_an_edited_helper_is_seen(tmp_path: Path) -> None:
     """Kernels hold their helpers inlined: a change of one, and of no kernel, compiles them anew."""
     package, folder = tmp_path / "src" / "einloom", tmp_path / "cache"

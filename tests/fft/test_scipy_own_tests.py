@@ -75,6 +75,7 @@ def pytest_sessionfinish():
 """
 
 
+@pytest.mark.slow
 def test_scipy_own_tests(tmp_path: Path) -> None:
     found = [f"scipy.fft.tests.{name}" for name in MODULES]
     if not importlib.util.find_spec("scipy.fft.tests") or not all(
