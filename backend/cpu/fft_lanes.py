@@ -6,8 +6,8 @@ cache lines, keeps them in a core's own cache until they are transformed, and ne
 lane of a vector is a line. Contiguous lines are transposed in registers on their way in and out.
 
 It is for complex lines whose lengths have the prime factors 2, 3, 5 and 7 and are short enough for that
-cache; the library does the rest. Real lines are the library's: two of them as one complex line would cost
-less, but a NaN or a large line would spoil the other.
+cache, and for real lines of twice such a length, to and from their half spectra. The library does the rest.
+Two real lines are never made one complex line: a NaN or a large line would spoil the other.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..._base.options import get_options
 from ..spec import Axes, Shape
 from .buffers import BUFFERS
 from .kernels.butterflies import RADICES
+from .kernels.half_lines import transform_half_lines
 from .kernels.lines import ALONG, ROWS, transform_lines
 from .threads import parallel_for
 
@@ -31,9 +32,10 @@ CACHE = (
 )  # bytes of a core's own cache that a tile may take, where rows would be short otherwise
 MOST = 2 << 20  # bytes of a tile of one vector
 WIDTH = 8  # most vectors of a tile
-SHORTEST = 8  # points
+SHORTEST = 8  # complex points
+TAKEN = {"c2c": "FD", "r2c": "fd", "c2r": "FD"}
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-REALS: dict[str, np.dtype[Any]] = {"F": SINGLE, "D": DOUBLE}
+REALS: dict[str, np.dtype[Any]] = {"F": SINGLE, "D": DOUBLE, "f": SINGLE, "d": DOUBLE}
 
 
 def is_allowed(x: Any) -> bool:
@@ -48,14 +50,16 @@ def fastest_axis(x: Any) -> int:
 
 def takes(kind: str, shape: Shape, dtype: Any, axis: int, fastest: int, n: int) -> bool:
     """Whether lines along `axis` of an array of this shape are for the kernel."""
-    if kind != "c2c" or dtype.char not in "FD" or fastest < 0:
+    if kind not in TAKEN or dtype.char not in TAKEN[kind] or fastest < 0:
         return False
     lanes = LINE // REALS[dtype.char].itemsize
-    if axis == fastest:
-        beside, fits = math.prod(shape[:-1]), 2 * n % lanes == 0
-    else:
-        beside, fits = shape[fastest], True
-    enough = n >= SHORTEST and beside >= lanes and 4 * LINE * n <= MOST
+    beside = math.prod(shape[:-1]) if axis == fastest else shape[fastest]
+    fits = True
+    if kind != "c2c":
+        n, fits = n // 2, n % 2 == 0
+    elif axis == fastest:
+        fits = 2 * n % lanes == 0
+    enough = n >= SHORTEST and beside >= lanes and 4 * LINE * (n + 1) <= MOST
     return enough and fits and radices(n) is not None
 
 
@@ -77,7 +81,7 @@ def radices(n: int) -> tuple[int, ...] | None:
 
 
 def run(forward: bool, norm: int, x: Any, out: Any, axis: int, threads: int) -> None:
-    """Transform x along `axis` into `out`, which may be x."""
+    """Transform x along `axis` into `out`, which may be x; real to complex, or complex to real, by dtypes."""
     if out.strides[-1] != out.itemsize:
         beside = BUFFERS.array(out.shape, out.dtype)
         run(forward, norm, x, beside, axis, threads)
@@ -85,31 +89,29 @@ def run(forward: bool, norm: int, x: Any, out: Any, axis: int, threads: int) -> 
         return
     if x.strides[-1] != x.itemsize:  # `out` of an earlier step, say
         x = np.ascontiguousarray(x)
-    key = (forward, axis, x.shape, x.strides, out.strides, out.dtype.char)
+    key = (forward, axis, x.shape, x.strides, x.dtype.char, out.shape, out.strides, out.dtype.char)
     tiles = _TILES.get(key) or _TILES.put(key, _made_tiles(*key))
     places = np.array([y.__array_interface__["data"][0] for y in (x, out)], np.int64)
     dtype = REALS[out.dtype.char]
-    scale = dtype.type((1.0, x.shape[axis] ** -0.5, 1 / x.shape[axis])[norm])
+    points = out.shape[axis] if out.dtype.kind == "f" else x.shape[axis]
+    scale = dtype.type((1.0, points**-0.5, 1 / points)[norm])
+    told: tuple[Any, ...] = (places, tiles.outer, tiles.sizes, tiles.passes, tiles.twiddles)
+    if tiles.turns is None:
+        transform, told = transform_lines, (*told, scale)
+    else:
+        transform, told = transform_half_lines, (*told, tiles.turns, tiles.factors * scale)
 
     def piece(start: int, stop: int) -> None:
-        scratch = BUFFERS.array((tiles.scratch,), dtype)
-        transform_lines(
-            start,
-            stop,
-            places,
-            tiles.outer,
-            tiles.sizes,
-            tiles.passes,
-            tiles.twiddles,
-            scale,
-            scratch,
-        )
+        transform(start, stop, *told, BUFFERS.array((tiles.scratch,), dtype))
 
     parallel_for(piece, tiles.tiles, threads)
 
 
 class _Tiles(NamedTuple):
-    """What the kernel is told, but for addresses; elements of its scratch; how many tiles there are."""
+    """What the kernels are told, but for addresses; elements of their scratch; how many tiles there are.
+
+    Where all numbers are complex there are no `turns` and `factors`.
+    """
 
     outer: Any
     sizes: Any
@@ -117,51 +119,60 @@ class _Tiles(NamedTuple):
     twiddles: Any
     scratch: int
     tiles: int
+    turns: Any = None
+    factors: Any = None
 
 
 _TILES: Cache[_Tiles] = Cache("fft tiles", 256)
 
 
 def _made_tiles(
-    forward: bool, axis: int, shape: Shape, strides: Axes, out_strides: Axes, char: str
-) -> _Tiles:
+    forward: bool, axis: int, shape: Shape, strides: Axes, char: str, out_shape: Shape,
+    out_strides: Axes, out_char: str,
+) -> _Tiles:  # fmt: skip
     dtype = REALS[char]
-    n, last = shape[axis], len(shape) - 1
+    size, lanes = dtype.itemsize, LINE // dtype.itemsize
+    is_half, is_back = char != out_char, out_char in "fd"
+    n, last = (out_shape if is_back else shape)[axis] // (1 + is_half), len(shape) - 1
     is_row = axis == last
     others = [k for k in range(last + is_row) if k != axis and shape[k] != 1]
     lines = 1 if is_row else shape[last]
-    while (
-        not is_row
-        and others
-        and _is_beside(lines, others[-1], strides, out_strides, 2 * dtype.itemsize)
-    ):
+    items = np.dtype(char).itemsize, np.dtype(out_char).itemsize
+    while not is_row and others and _is_beside(lines, others[-1], strides, out_strides, items):
         lines *= shape[others.pop()]
     batch = math.prod(shape[k] for k in others)
     lines = batch if is_row else lines
-    size, lanes = dtype.itemsize, LINE // dtype.itemsize
-    width = max(1, min(WIDTH, CACHE // (4 * LINE * n), -(-lines // lanes)))
+    rows = n + is_half
+    width = max(1, min(WIDTH, CACHE // (4 * LINE * rows), -(-lines // lanes)))
     blocks = -(-lines // (lanes * width))
     outer = [
         [shape[k] for k in others],
         [strides[k] // size for k in others],
         [out_strides[k] // size for k in others],
     ]
-    half = n * width * 2 * lanes
+    half = rows * width * 2 * lanes
     steps = (strides[axis] // size, out_strides[axis] // size)
-    code = ROWS if is_row else ALONG
-    sizes = (n, *steps, lines, lanes, width, blocks, not forward, half, code)
-    return _Tiles(
+    is_inverse = is_back if is_half else not forward
+    sizes = (n, *steps, lines, lanes, width, blocks, is_inverse, half, ROWS if is_row else ALONG)
+    tiles = _Tiles(
         np.array(outer, np.int64).reshape(3, len(others)),
         np.array(sizes, np.int64),
         *_tables(n, dtype),
         2 * half,
         blocks if is_row else blocks * batch,
     )
+    if not is_half:
+        return tiles
+    sign = 1 if forward != is_back else -1  # of the imaginary parts of the spectrum
+    factors = np.array([1, sign], dtype) * dtype.type(1 if is_back else 0.5)
+    return tiles._replace(turns=roots(np.arange(n // 2 + 1), 2 * n).astype(dtype), factors=factors)
 
 
-def _is_beside(lines: int, axis: int, strides: Axes, out_strides: Axes, size: int) -> bool:
+def _is_beside(
+    lines: int, axis: int, strides: Axes, out_strides: Axes, items: tuple[int, int]
+) -> bool:
     """Whether lines along this axis too lie one behind another, in operand and result."""
-    return strides[axis] == out_strides[axis] == lines * size
+    return strides[axis] == lines * items[0] and out_strides[axis] == lines * items[1]
 
 
 _TABLES: Cache[tuple[Any, Any]] = Cache("fft twiddles", 64)

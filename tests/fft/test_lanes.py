@@ -79,6 +79,81 @@ def test_contiguous_lines(dtype: str) -> None:
     assert relative_error(same, by_numpy(view, 2, True, 0)) <= bound(dtype, 32)
 
 
+REAL_OF = {"complex64": "float32", "complex128": "float64"}
+
+
+def half_by_numpy(x: Any, axis: int, forward: bool, norm: int) -> Any:
+    found = np.fft.rfft(x.astype(np.float64), axis=axis)
+    factor = (1.0, x.shape[axis] ** -0.5, 1 / x.shape[axis])[norm]
+    return factor * (found if forward else found.conj())
+
+
+def back_by_numpy(x: Any, n: int, axis: int, forward: bool, norm: int) -> Any:
+    wide = x.astype(np.complex128)
+    wide = wide.conj() if forward else wide
+    return np.fft.irfft(wide, n, axis) * (n, n**0.5, 1)[norm]
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_real_lines(dtype: str) -> None:
+    """To half spectra and back: all radices, odd and even halves, tails of lines and of elements."""
+    rng = np.random.default_rng(9)
+    for k, h in enumerate(LENGTHS[:-2]):
+        n = 2 * h
+        for shape, axis in (((n, 16), 0), ((n, 17 + k), 0), ((2, n, 70), 1), ((9 + k, 2, n), 2)):
+            half = (*shape[:axis], h + 1, *shape[axis + 1 :])
+            for forward, norm in ((True, 0), (False, 2), (True, 1)):
+                x, spectrum = numbers(rng, shape, REAL_OF[dtype]), numbers(rng, half, dtype)
+                out, back = np.full(half, np.nan, dtype), np.full(shape, np.nan, REAL_OF[dtype])
+                fft_lanes.run(forward, norm, x, out, axis, 2)
+                want = half_by_numpy(x, axis, forward, norm)
+                assert relative_error(out, want) <= bound(dtype, n), (shape, forward)
+                kept = spectrum.copy()
+                fft_lanes.run(forward, norm, spectrum, back, axis, 2)
+                want = back_by_numpy(spectrum, n, axis, forward, norm)
+                assert relative_error(back, want) <= bound(dtype, n), (shape, forward)
+                assert np.array_equal(spectrum, kept)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_real_lines_of_any_strides(axis: int) -> None:
+    rng = np.random.default_rng(10)
+    whole = numbers(rng, (24, 20, 32), "float64")
+    for view in (whole, whole[::2, ::-1], whole[:, ::-2, 3:31], whole[:, ::-1].transpose(1, 0, 2)):
+        want = half_by_numpy(view, axis, True, 0)
+        out = np.empty(want.shape, want.dtype)
+        fft_lanes.run(True, 0, view, out, axis, 2)
+        assert relative_error(out, want) <= bound("complex128", 32)
+        apart = np.empty((*want.shape[:-1], 3 * want.shape[-1]), want.dtype)[..., ::3]
+        fft_lanes.run(True, 0, view, apart, axis, 1)
+        assert np.array_equal(apart, out)
+        back = np.empty(view.shape)[:, ::-1]
+        fft_lanes.run(False, 2, apart, back, axis, 2)
+        assert relative_error(back, view) <= 2 * bound("float64", 32)
+
+
+def test_a_real_line_depends_on_itself_alone() -> None:
+    """Same bits for any threads and neighbours; a NaN spoils its line; no number of a line is ignored but
+    the two imaginary parts that have none."""
+    rng = np.random.default_rng(11)
+    x = numbers(rng, (60, 133), "float32")
+    outs = [np.empty((31, 133), np.complex64) for _ in range(3)]
+    for threads, out in enumerate(outs, 1):
+        fft_lanes.run(True, 0, x, out, 0, threads)
+    alone = np.empty((31, 21), np.complex64)
+    fft_lanes.run(True, 0, x[:, 50:71], alone, 0, 1)
+    assert all(np.array_equal(out[:, 50:71], alone) for out in outs)
+    x[4, 7] = np.nan
+    with np.errstate(all="ignore"):
+        fft_lanes.run(True, 0, x, outs[0], 0, 2)
+    assert list(np.flatnonzero(~np.isfinite(outs[0]).all(axis=0))) == [7]
+    back, again = np.empty((60, 133), np.float32), np.empty((60, 133), np.float32)
+    fft_lanes.run(False, 2, outs[1], back, 0, 2)
+    outs[1].imag[[0, 30]] = np.nan
+    fft_lanes.run(False, 2, outs[1], again, 0, 2)
+    assert np.array_equal(back, again)
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_strides_and_places(axis: int) -> None:
     rng = np.random.default_rng(2)
@@ -131,7 +206,7 @@ def test_who_takes_what() -> None:
     assert how(x[:, :510], 1) == "lines"  # has the factor 17
     assert how(np.ones((3, 1 << 17), complex), 1) == "lines"  # fewer lines than lanes
     assert how(np.ones((3000, 90), complex), 1) == "lines"  # no whole squares
-    assert how(np.ones((300, 1024)), 1) == "lines"  # real numbers
+    assert how(np.ones((300, 1024)), 1) == "lines"  # all of the spectrum of real numbers
     assert how(x, 0, small=float("inf")) == "lines"
     assert how(x[:, :4].repeat(200, 0), 0) == "lines"  # fewer lines than lanes
     assert how(x[:509], 0) == "lines"  # a prime
@@ -141,10 +216,11 @@ def test_who_takes_what() -> None:
     assert how(np.zeros((512, 512), np.clongdouble), 0) == "lines"
     assert how(x[:8, :8].copy(), 0, small=0) == "whole"
     with options(threads=2):
-        half = planned(Transform("r2c"), np.zeros((512, 600)), (0, 1), 2)
-        assert [(step.how, step.axes) for step in half] == [("lines", (1,)), ("lanes", (0,))]
-        back = planned(Transform("c2r", n=600), np.zeros((1024, 301), complex), (0, 1), 2)
-        assert [(step.how, step.axes) for step in back] == [("lanes", (0,)), ("lines", (1,))]
+        for n, by in ((600, "lanes"), (601, "lines"), (602, "lines")):  # 602 has the factor 43
+            half = planned(Transform("r2c"), np.zeros((512, n)), (0, 1), 2)
+            assert [(step.how, step.axes) for step in half] == [(by, (1,)), ("lanes", (0,))]
+            back = planned(Transform("c2r", n=n), np.zeros((1024, n // 2 + 1), complex), (0, 1), 2)
+            assert [(step.how, step.axes) for step in back] == [("lanes", (0,)), (by, (1,))]
         turned = planned(what, np.zeros((512, 600), complex).T, (0, 1), 2)
         assert [step.how for step in turned] == ["lines", "lanes"]
 

@@ -104,6 +104,64 @@ def leaving(radix: int, line: int) -> Any:
     return call
 
 
+def tangled(line: int) -> Any:
+    """tangle(scratch, a, b, to_a, to_b, turns, at, real, imag): units a and b hold X[k] and X[h - k], whose
+    parts are multiplied by two numbers; 2 Z[k] and 2 Z[h - k], as half_lines.py has them, are written with
+    real and imaginary parts exchanged."""
+
+    def emit(a: Arithmetic, x: Pair, y: Pair, w: Pair, factors: Pair) -> tuple[Pair, Pair]:
+        builder = a.builder
+        x, y = a.by_parts(x, factors), a.conjugate(a.by_parts(y, factors))
+        even = a.add(x, y)
+        odd = a.minus_i(_product(builder, a.subtract(x, y), a.conjugate(w)))
+        first, second = a.subtract(even, odd), a.conjugate(a.add(even, odd))
+        return first[::-1], second[::-1]
+
+    return _tangle(line, emit)
+
+
+def untangled(line: int) -> Any:
+    """untangle(scratch, a, b, to_a, to_b, turns, at, real, imag): from 2 Z to X, whose parts are multiplied
+    by two numbers."""
+
+    def emit(a: Arithmetic, x: Pair, y: Pair, w: Pair, factors: Pair) -> tuple[Pair, Pair]:
+        y = a.conjugate(y)
+        even = a.add(x, y)
+        odd = _product(a.builder, a.minus_i(a.subtract(x, y)), w)
+        second = a.conjugate(a.subtract(even, odd))
+        return a.by_parts(a.add(even, odd), factors), a.by_parts(second, factors)
+
+    return _tangle(line, emit)
+
+
+def _tangle(line: int, emit: Any) -> Any:
+    from numba import types
+    from numba.extending import intrinsic
+
+    i = types.int64
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        scratch = _Units(context, builder, signature, args, line)
+        a, b, to_a, to_b, _, at, real, imag = args[1:]
+        w = _Table(context, builder, signature.args[5], args[5], at).number(0, scratch.vector)
+        factors = tuple(_spread(builder, x, scratch.vector) for x in (real, imag))
+        x, y = scratch.load(a, a, 0), scratch.load(b, b, 0)
+        first, second = emit(Arithmetic(builder, scratch.vector), x, y, w, factors)
+        scratch.store(to_a, a, 0, first)
+        scratch.store(to_b, b, 0, second)
+        return context.get_dummy_value()
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def call(
+        typing: Any, scratch: Any, a: Any, b: Any, to_a: Any, to_b: Any, turns: Any, at: Any,
+        real: Any, imag: Any,
+    ) -> Any:  # fmt: skip
+        number = scratch.dtype
+        return types.void(scratch, i, i, i, i, turns, i, number, number), code
+
+    return call
+
+
 def _transformed(scratch: _Units, units: list[Pair], table: _Table | None) -> list[Pair]:
     """The small transform, times the twiddles if there are any."""
     results: list[Pair] = dft(Arithmetic(scratch.builder, scratch.vector), units)
@@ -259,6 +317,14 @@ class Arithmetic:
     def minus_i(self, x: Pair) -> Pair:
         """-i x."""
         return x[1], self.builder.fneg(x[0])
+
+    def by_parts(self, x: Pair, factors: Pair) -> Pair:
+        """Real and imaginary parts, each times a factor."""
+        times = self.builder.fmul
+        return times(x[0], factors[0]), times(x[1], factors[1])
+
+    def conjugate(self, x: Pair) -> Pair:
+        return x[0], self.builder.fneg(x[1])
 
     def _filled(self, number: float) -> Any:
         from llvmlite import ir

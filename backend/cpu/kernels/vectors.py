@@ -63,6 +63,8 @@ def intrinsics() -> dict[str, Any]:
         **{f"final{r}": butterflies.butterfly(r, LINE, True) for r in butterflies.RADICES},
         **{f"entering{r}": butterflies.entering(r, LINE) for r in butterflies.RADICES},
         **{f"leaving{r}": butterflies.leaving(r, LINE) for r in butterflies.RADICES},
+        "tangle": butterflies.tangled(LINE),
+        "untangle": butterflies.untangled(LINE),
         "encipher_many": words.encipher_pairs(32, one_key=False),
         "encipher_many_alike": words.encipher_pairs(32, one_key=True),
         "encipher_one": words.encipher_pairs(1, one_key=False),
