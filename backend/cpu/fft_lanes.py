@@ -54,13 +54,12 @@ def takes(kind: str, shape: Shape, dtype: Any, axis: int, fastest: int, n: int) 
         return False
     lanes = LINE // REALS[dtype.char].itemsize
     beside = math.prod(shape[:-1]) if axis == fastest else shape[fastest]
-    fits = True
     if kind != "c2c":
-        n, fits = n // 2, n % 2 == 0
-    elif axis == fastest:
-        fits = 2 * n % lanes == 0
+        if n % 2:
+            return False
+        n //= 2
     enough = n >= SHORTEST and beside >= lanes and 4 * LINE * (n + 1) <= MOST
-    return enough and fits and radices(n) is not None
+    return enough and radices(n) is not None
 
 
 def radices(n: int) -> tuple[int, ...] | None:

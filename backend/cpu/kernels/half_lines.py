@@ -21,11 +21,13 @@ from .lines import ROWS, end, turn
 # put here before a kernel is compiled; see butterflies.py and turns.py
 gather_line: Any = None
 gather_pairs: Any = None
+gather_part: Any = None
 gather_square: Any = None
 peek: Any = None
 poke: Any = None
 scatter_line: Any = None
 scatter_pairs: Any = None
+scatter_part: Any = None
 scatter_square: Any = None
 tangle: Any = None
 untangle: Any = None
@@ -54,7 +56,7 @@ def transform_half_lines(
     is_rows = sizes[9] == ROWS
     of_line, to_line = (2, 1) if is_back else (1, 2)
     offsets = np.empty((2, width * lanes), np.int64)
-    inside = np.empty(2 * h + 2, np.int64)  # where the numbers of a row lie in scratch
+    inside = np.empty(2 * h + 2 + lanes, np.int64)  # where the numbers of a row lie in scratch
     unit = 2 * lanes
     axes = outer.shape[1]
     for tile in range(start, stop):
@@ -89,18 +91,17 @@ def transform_half_lines(
         if tail:
             scratch[: (h + 1) * row] = 0
         if is_rows:
-            for e in range(2 * h + 2):
-                inside[e] = e // 2 * row + e % 2 * lanes
+            for e in range(numbers + lanes):  # those beyond the last are written into the other half
+                inside[e] = e // 2 * row + e % 2 * lanes if e < numbers else half
             for v in range(whole):
                 e = 0
                 while e + lanes <= numbers:
                     gather_square(scratch, inside, e, v * unit, places[0], e, offsets[0], v * lanes)
                     e += lanes
-                for lane in range(lanes):
-                    for k in range(e, numbers):
-                        scratch[inside[k] + v * unit + lane] = peek(
-                            places[0], offsets[0, v * lanes + lane] + k, scratch
-                        )
+                if e < numbers:
+                    gather_part(
+                        scratch, inside, e, v * unit, places[0], e, offsets[0], v * lanes, numbers - e
+                    )
         elif is_back:
             for i in range(h + 1):
                 at, base = i * row, of + i * of_row
@@ -155,8 +156,8 @@ def transform_half_lines(
         # ---- from scratch
         numbers = 2 * h if is_back else 2 * h + 2
         if is_rows:
-            for e in range(numbers):
-                inside[e] = x + e // 2 * row + (e + is_back) % 2 * lanes
+            for e in range(numbers + lanes):
+                inside[e] = x + e // 2 * row + (e + is_back) % 2 * lanes if e < numbers else x
             for v in range(whole):
                 e = 0
                 while e + lanes <= numbers:
@@ -164,13 +165,10 @@ def transform_half_lines(
                         scratch, inside, e, v * unit, places[1], e, offsets[1], v * lanes
                     )
                     e += lanes
-                for lane in range(lanes):
-                    for k in range(e, numbers):
-                        poke(
-                            places[1],
-                            offsets[1, v * lanes + lane] + k,
-                            scratch[inside[k] + v * unit + lane],
-                        )
+                if e < numbers:
+                    scatter_part(
+                        scratch, inside, e, v * unit, places[1], e, offsets[1], v * lanes, numbers - e
+                    )
         elif is_back:
             for i in range(2 * h):
                 at, base = x + i // 2 * row + (i + 1) % 2 * lanes, to + i * to_row

@@ -32,6 +32,7 @@ final5: Any = None
 final7: Any = None
 final8: Any = None
 gather_pairs: Any = None
+gather_part: Any = None
 gather_square: Any = None
 leaving2: Any = None
 leaving3: Any = None
@@ -42,6 +43,7 @@ leaving8: Any = None
 peek: Any = None
 poke: Any = None
 scatter_pairs: Any = None
+scatter_part: Any = None
 scatter_square: Any = None
 
 ALONG, ROWS = 0, 1  # how lines lie: side by side, or each contiguous by itself
@@ -147,8 +149,7 @@ def transform_lines(
     scratch, and how lines lie. Strides and offsets count real numbers.
 
     Of ROWS every line is contiguous by itself, and lines are numbered by all other axes: a square of as many
-    lines as there are lanes, and as many numbers of each, is transposed in registers. Twice n must be a
-    multiple of the lanes.
+    lines as there are lanes, and as many numbers of each, is transposed in registers.
 
     A pass of radix r, of which those before have the product s, m = n / (s r), does for p < m and q < s
 
@@ -161,7 +162,7 @@ def transform_lines(
     width, blocks, is_inverse, half = sizes[5], sizes[6], sizes[7], sizes[8]
     is_rows = sizes[9] == ROWS
     offsets = np.empty((2, width * lanes), np.int64)
-    inside = np.empty(2 * n, np.int64)  # where the numbers of a row lie in scratch
+    inside = np.empty(2 * n + lanes, np.int64)  # where the numbers of a row lie in scratch
     unit = 2 * lanes
     real = lanes if is_inverse else 0
     imag = 0 if is_inverse else lanes
@@ -199,11 +200,17 @@ def transform_lines(
         if is_rows:
             for e in range(n):
                 inside[2 * e], inside[2 * e + 1] = e * row + real, e * row + imag
+            for e in range(2 * n, 2 * n + lanes):  # no numbers: what is written there is not read
+                inside[e] = half
             for v in range(whole):
                 e = 0
                 while e + lanes <= 2 * n:
                     gather_square(scratch, inside, e, v * unit, places[0], e, offsets[0], v * lanes)
                     e += lanes
+                if e < 2 * n:
+                    gather_part(
+                        scratch, inside, e, v * unit, places[0], e, offsets[0], v * lanes, 2 * n - e
+                    )
         elif not is_direct:
             at = 0
             for i in range(n):
@@ -262,6 +269,8 @@ def transform_lines(
         if is_rows:
             for e in range(2 * n):
                 inside[e] += x
+            for e in range(2 * n, 2 * n + lanes):
+                inside[e] = x
             for v in range(whole):
                 e = 0
                 while e + lanes <= 2 * n:
@@ -269,6 +278,10 @@ def transform_lines(
                         scratch, inside, e, v * unit, places[1], e, offsets[1], v * lanes
                     )
                     e += lanes
+                if e < 2 * n:
+                    scatter_part(
+                        scratch, inside, e, v * unit, places[1], e, offsets[1], v * lanes, 2 * n - e
+                    )
             continue
         at = x
         for i in range(n):
