@@ -161,7 +161,8 @@ def planned(what: Transform, x: Any, axes: Axes, threads: int) -> tuple[Step, ..
     """The steps for this array; they depend on shape, dtype, strides and options alone."""
     if work(what, x.shape, axes) < SHARED:
         return (Step("whole", axes, rows=1),)
-    fastest, compiled = fft_lanes.fastest_axis(x), fft_lanes.is_allowed(x)
+    size = x.size // x.shape[axes[-1]] * what.n if what.kind == "c2r" else x.size
+    fastest, compiled = fft_lanes.fastest_axis(x), fft_lanes.is_allowed(size)
     key = (what.kind, what.n, x.shape, x.dtype.char, axes, threads, fastest, compiled)
     found = _STEPS.get(key)
     if found is None:

@@ -38,9 +38,9 @@ SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 REALS: dict[str, np.dtype[Any]] = {"F": SINGLE, "D": DOUBLE, "f": SINGLE, "d": DOUBLE}
 
 
-def is_allowed(x: Any) -> bool:
-    """Whether the options allow compiled kernels for an array of this size."""
-    return bool(x.size >= get_options().small)
+def is_allowed(size: int) -> bool:
+    """Whether the options allow compiled kernels for so many elements, real ones where any are."""
+    return bool(size >= get_options().small)
 
 
 def fastest_axis(x: Any) -> int:

@@ -220,6 +220,10 @@ def test_who_takes_what() -> None:
             assert [(step.how, step.axes) for step in half] == [(by, (1,)), ("lanes", (0,))]
             back = planned(Transform("c2r", n=n), np.zeros((1024, n // 2 + 1), complex), (0, 1), 2)
             assert [(step.how, step.axes) for step in back] == [("lanes", (0,)), (by, (1,))]
+        few = np.zeros((33, 64, 64), complex)  # their lines are as many numbers as those of `many`
+        many = np.zeros((64, 64, 64))
+        assert planned(Transform("c2r", n=64), few, (0,), 2)[0].how == "lanes"
+        assert planned(Transform("r2c"), many, (0,), 2)[0].how == "lanes"
         turned = planned(what, np.zeros((512, 600), complex).T, (0, 1), 2)
         assert [step.how for step in turned] == ["lines", "lanes"]
 
