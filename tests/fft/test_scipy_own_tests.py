@@ -6,16 +6,10 @@ dispatch (frequencies, shifts, fast lengths) is replaced by name, in scipy.fft a
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-import einloom
+from tests.own_tests import run_own_tests
 
 MODULES = (
     "test_basic",
@@ -78,35 +72,8 @@ def pytest_sessionfinish():
 @pytest.mark.slow
 def test_scipy_own_tests(tmp_path: Path) -> None:
     found = [f"scipy.fft.tests.{name}" for name in MODULES]
-    if not importlib.util.find_spec("scipy.fft.tests") or not all(
-        map(importlib.util.find_spec, found)
-    ):
-        pytest.skip("the installed SciPy does not ship its tests")
-    (tmp_path / "by_way_of_us.py").write_text(PLUGIN)
-    (tmp_path / "empty.ini").write_text("[pytest]\n")
-    source = str(Path(einloom.__file__).parents[1])
-    paths = [str(tmp_path), source, os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "PYTEST_ADDOPTS": "",
-        "REPORT": str(tmp_path / "report.json"),
-        "TMPDIR": str(tmp_path),
-    }
-    options = ["-q", "-c", "empty.ini", "-p", "no:cacheprovider", "-p", "by_way_of_us"]
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "-W", "ignore", "--pyargs", *found],
-        check=False,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    output = run.stdout + run.stderr
-    assert (tmp_path / "report.json").exists(), output
-    report = json.loads((tmp_path / "report.json").read_text())
+    report, output, code = run_own_tests(tmp_path, PLUGIN, found, "", "-W", "ignore")
     assert not report["failed"], output
     assert report["passed"] > 500
     assert report["calls"] > 500
-    assert run.returncode == 0, output
+    assert code == 0, output

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-import einloom
+from tests.own_tests import run_own_tests
 
 MODULES = ("test_linalg", "test_regression")
 
@@ -88,41 +82,14 @@ def numpy_real_eig() -> bool:
 
 @pytest.mark.slow
 def test_numpy_own_tests(tmp_path: Path) -> None:
-    if not importlib.util.find_spec("numpy.linalg.tests"):
-        pytest.skip("the installed NumPy does not ship its tests")
-    (tmp_path / "replace_linalg.py").write_text(PLUGIN)
-    (tmp_path / "empty.ini").write_text(
-        "[pytest]\nmarkers =\n    slow: longer\n    thread_unsafe: no\n"
-    )
-    source = str(Path(einloom.__file__).parents[1])
-    found = [str(tmp_path), source, os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, found)),
-        "PYTEST_ADDOPTS": "",
-        "REPORT": str(tmp_path / "report.json"),
-        "REAL_EIG": str(int(numpy_real_eig())),
-        "TMPDIR": str(tmp_path),  # NumPy's conftest keeps its files there
-    }
-    options = ["-q", "-c", "empty.ini", "-p", "no:cacheprovider", "-p", "replace_linalg"]
-    modules = [f"numpy.linalg.tests.{name}" for name in MODULES]
-    command = [sys.executable, "-m", "pytest", *options, "--pyargs", *modules]
-    run = subprocess.run(
-        command,
-        check=False,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    output = run.stdout + run.stderr
-    assert (tmp_path / "report.json").exists(), output
-    report = json.loads((tmp_path / "report.json").read_text())
+    found = [f"numpy.linalg.tests.{name}" for name in MODULES]
+    ini = "markers =\n    slow: longer\n    thread_unsafe: no\n"
+    real = str(int(numpy_real_eig()))
+    report, output, code = run_own_tests(tmp_path, PLUGIN, found, ini, REAL_EIG=real)
     assert not report["missing"], "functions of numpy.linalg that are not here"
     assert {"matrix_power", "matrix_rank", "multi_dot", "norm"} <= set(report["replaced"])
     assert all(any(part in name for part in REAL_EIG) for name in report["left_out"])
     assert len(report["left_out"]) in (0, 10)
     assert not report["others"], output
     assert report["passed"] >= 300
-    assert run.returncode == 0, output
+    assert code == 0, output
