@@ -7,6 +7,7 @@ depends on its key and its place alone, never on what was drawn before or on how
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,11 @@ from .elementwise import BLOCK, over_blocks
 from .kernels import cipher
 from .kernels.cipher import PARITY
 from .kernels.encipher import encipher
+from .kernels.words import LINE
 from .strided import element_strides
 
 Array = np.ndarray[Any, Any]
+STREAMED = 8 << 20  # bytes of a result that no cache of a core keeps
 
 
 def bind_threefry(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
@@ -34,7 +37,8 @@ def bind_threefry(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
         is_large = out.size >= max(1, get_options().small)
         pairs, *operands = (_pairs(words) for words in (out, key, counter))
         if is_large and pairs is not None and all(x is not None for x in operands):
-            over_blocks(_encipher, pairs, tuple(operands), cut=True)
+            streams = pairs.nbytes >= STREAMED
+            over_blocks(partial(_encipher, streams), pairs, tuple(operands), cut=True)
         else:
             _by_numpy(out, key, counter)
         return out
@@ -59,13 +63,16 @@ def _pairs(words: Any) -> Any:
     return words.view(np.uint64)[..., 0]
 
 
-def _encipher(out: Any, key: Any, counter: Any) -> None:
-    """A block of pairs."""
+def _encipher(streams: bool, out: Any, key: Any, counter: Any) -> None:
+    """A block of pairs, of a result that is written past the caches where it `streams`."""
     if not any(key.strides):
         key = np.atleast_1d(key)[(slice(0, 1),) * max(1, key.ndim)]
     keys = np.ascontiguousarray(key).reshape(-1)
     target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
-    encipher(target.reshape(-1), keys, np.ascontiguousarray(counter).reshape(-1))
+    ahead = -1
+    if streams and target is out:
+        ahead = -out.__array_interface__["data"][0] % LINE // 8
+    encipher(target.reshape(-1), keys, np.ascontiguousarray(counter).reshape(-1), ahead)
     if target is not out:
         np.copyto(out, target)
 

@@ -10,13 +10,16 @@ from typing import Any
 
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 PARITY = 0x1BD11BDA
+LINE = 64
 
 
-def encipher_pairs(lanes: int, one_key: bool) -> Any:
+def encipher_pairs(lanes: int, one_key: bool, streaming: bool = False) -> Any:
     """encipher(out, keys, counters, at): out[at + i] from counters[at + i] and keys[at + i], or keys[0].
 
-    Pairs are integers of 64 bits, the first word the lower half.
+    Pairs are integers of 64 bits, the first word the lower half. Streaming takes a result that begins
+    with a line of the caches, and writes past them.
     """
+    from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
@@ -31,7 +34,11 @@ def encipher_pairs(lanes: int, one_key: bool) -> Any:
             else:
                 key = builder.load(_pairs(builder, data[1], args[3], lanes), align=8)
             found = _block(builder, key, counter, lanes)
-            builder.store(found, _pairs(builder, data[0], args[3], lanes), align=8)
+            align = LINE if streaming else 8
+            store = builder.store(found, _pairs(builder, data[0], args[3], lanes), align=align)
+            if streaming:
+                one = builder.module.add_metadata((ir.Constant(ir.IntType(32), 1),))
+                store.set_metadata("nontemporal", one)
             return context.get_dummy_value()
 
         return types.void(out, keys, counters, types.uint64), emit
