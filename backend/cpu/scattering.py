@@ -58,7 +58,7 @@ def bind_scatter(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
         1 if axis in inserted else inputs[2].shape[next(kept)] for axis in range(len(output.shape))
     )
     steps = _steps(output.shape)
-    inner = math.prod(sizes)
+    strides, inner = np.array(steps, np.intp), math.prod(sizes)
 
     def run(x: Any, indices: Any, updates: Any, out: Any = None) -> Any:
         if out is None:
@@ -83,7 +83,7 @@ def bind_scatter(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
             if inner > BLOCK:
                 _add_large(target, places[:, fits].T.tolist(), sizes, windows)
                 continue
-            flat = np.dot(steps, places[:, fits])[:, None] + _offsets(sizes, steps).reshape(-1)
+            flat = (strides @ places[:, fits])[:, None] + _offsets(sizes, steps).reshape(-1)
             _update(target, flat, windows[fits], adds=True)
         return _finished(out, target)
 

@@ -41,7 +41,7 @@ def bind_take(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) ->
         check_range("take", indices, n, axis)
         for part in slices_within(out.shape, BLOCK):
             before, named, behind = part[:axis], part[axis : axis + k], part[axis + k :]
-            np.copyto(out[part], x[(*before, as_places(indices[named]), *behind)])
+            np.copyto(out[(*part, ...)], x[(*before, as_places(indices[named]), *behind)])
         return out
 
     return run

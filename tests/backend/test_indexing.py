@@ -203,6 +203,23 @@ def test_scan_is_a_loop(seed: int, how: str, kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize("small", [0, np.inf], ids=["odd places", "small work"])
+def test_one_element(small: float) -> None:
+    """A result without axes, that NumPy writes; previously failed."""
+    x = np.zeros(33, np.uint8)[1:].view(np.float64)
+    x[...] = range(4)
+    with options(small=small):
+        found = cpu().apply("take", {"axis": 0}, x, np.array(-2))
+        assert (found.shape, found[()]) == ((), 2)
+        base, one = np.zeros(9, np.uint8)[1:].view(np.float64).reshape(()), np.array(3.0)
+        dims: dict[str, Any] = dict.fromkeys(WINDOW_DIMS, ())
+        attrs = {**dims, "index_vector_dim": 0}
+        assert cpu().apply("scatter", attrs, base, np.zeros(0, int), one) == 3
+
+
+WINDOW_DIMS = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims")
+
+
 # ---- several tiles, parts and blocks ----------------------------------------------------------------
 
 
