@@ -7,7 +7,6 @@ depends on its key and its place alone, never on what was drawn before or on how
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,10 @@ from ..spec import ArraySpec
 from .buffers import empty
 from .elementwise import BLOCK, over_blocks
 from .kernels import cipher
-from .kernels.cipher import PARITY
 from .kernels.encipher import encipher
-from .kernels.words import LINE
 from .strided import element_strides
 
 Array = np.ndarray[Any, Any]
-STREAMED = 8 << 20  # bytes of a result that no cache of a core keeps
 
 
 def bind_threefry(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
@@ -37,8 +33,7 @@ def bind_threefry(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
         is_large = out.size >= max(1, get_options().small)
         pairs, *operands = (_pairs(words) for words in (out, key, counter))
         if is_large and pairs is not None and all(x is not None for x in operands):
-            streams = pairs.nbytes >= STREAMED
-            over_blocks(partial(_encipher, streams), pairs, tuple(operands), cut=True)
+            over_blocks(_encipher, pairs, tuple(operands), cut=True)
         else:
             _by_numpy(out, key, counter)
         return out
@@ -63,16 +58,13 @@ def _pairs(words: Any) -> Any:
     return words.view(np.uint64)[..., 0]
 
 
-def _encipher(streams: bool, out: Any, key: Any, counter: Any) -> None:
-    """A block of pairs, of a result that is written past the caches where it `streams`."""
+def _encipher(out: Any, key: Any, counter: Any) -> None:
+    """A block of pairs."""
     if not any(key.strides):
         key = np.atleast_1d(key)[(slice(0, 1),) * max(1, key.ndim)]
     keys = np.ascontiguousarray(key).reshape(-1)
     target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
-    ahead = -1
-    if streams and target is out:
-        ahead = -out.__array_interface__["data"][0] % LINE // 8
-    encipher(target.reshape(-1), keys, np.ascontiguousarray(counter).reshape(-1), ahead)
+    encipher(target.reshape(-1), keys, np.ascontiguousarray(counter).reshape(-1))
     if target is not out:
         np.copyto(out, target)
 
@@ -88,10 +80,4 @@ def _by_numpy(out: Any, key: Any, counter: Any) -> None:
 def enciphered(k0: Array, k1: Array, x0: Array, x1: Array) -> tuple[Array, Array]:
     """Both words of blocks (x0, x1) under keys (k0, k1), all of uint32."""
     with np.errstate(over="ignore"):  # scalars would warn
-        words = (k0, k1, k0 ^ k1 ^ np.uint32(PARITY))
-        added = [
-            words[(group + half) % 3] + np.uint32(group * half)
-            for group in range(6)
-            for half in (0, 1)
-        ]
-        return cipher.enciphered(added, x0, x1)
+        return cipher.enciphered(cipher.schedule(k0, k1), x0, x1)

@@ -13,33 +13,21 @@ LANES = 32  # pairs at a time
 # put here before a kernel is compiled; see vectors.py
 encipher_many: Any = None
 encipher_many_alike: Any = None
-encipher_stream: Any = None
 encipher_one: Any = None
 encipher_one_alike: Any = None
 
 
 @kernel
-def encipher(out: Any, keys: Any, counters: Any, ahead: int) -> None:
-    """out[i] = threefry(keys[i], counters[i]); one key may serve all.
-
-    Where a line of the caches begins `ahead` pairs behind the first one, and keys are alike, what follows
-    is written past the caches; a negative number asks for nothing of this kind.
-    """
-    if keys.size > 1:
-        whole = out.size - out.size % LANES
+def encipher(out: Any, keys: Any, counters: Any) -> None:
+    """out[i] = threefry(keys[i], counters[i]); one key may serve all."""
+    whole = out.size - out.size % LANES
+    if keys.size == 1:
+        for i in range(0, whole, LANES):
+            encipher_many_alike(out, keys, counters, np.uint64(i))
+        for i in range(whole, out.size):
+            encipher_one_alike(out, keys, counters, np.uint64(i))
+    else:
         for i in range(0, whole, LANES):
             encipher_many(out, keys, counters, np.uint64(i))
         for i in range(whole, out.size):
             encipher_one(out, keys, counters, np.uint64(i))
-        return
-    first = min(max(ahead, 0), out.size)
-    whole = out.size - (out.size - first) % LANES
-    for i in range(first):
-        encipher_one_alike(out, keys, counters, np.uint64(i))
-    for i in range(first, whole, LANES):
-        if ahead < 0:
-            encipher_many_alike(out, keys, counters, np.uint64(i))
-        else:
-            encipher_stream(out, keys, counters, np.uint64(i))
-    for i in range(whole, out.size):
-        encipher_one_alike(out, keys, counters, np.uint64(i))

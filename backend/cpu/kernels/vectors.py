@@ -65,7 +65,6 @@ def intrinsics() -> dict[str, Any]:
         **{f"leaving{r}": butterflies.leaving(r, LINE) for r in butterflies.RADICES},
         "encipher_many": words.encipher_pairs(32, one_key=False),
         "encipher_many_alike": words.encipher_pairs(32, one_key=True),
-        "encipher_stream": words.encipher_pairs(32, one_key=True, streaming=True),
         "encipher_one": words.encipher_pairs(1, one_key=False),
         "encipher_one_alike": words.encipher_pairs(1, one_key=True),
         "count_ones": _count_ones(),
