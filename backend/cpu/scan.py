@@ -41,11 +41,12 @@ def bind_scan(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) ->
     axis, op = attrs["axis"], f"reduce_{attrs['kind']}"
     ufunc = UFUNCS[op, "logical" if output.dtype.kind == "b" else ""]
     wide = accumulator(op, output.dtype)
+    is_half = inputs[0].dtype.name in ("float16", "bfloat16")  # a name is made anew when asked for
 
     def run(x: Any, out: Any = None) -> Any:
         if out is None:
             out = empty(output.shape, output.dtype)
-        if x.dtype.name in ("float16", "bfloat16"):
+        if is_half:
             x = x.astype(np.float32)
             result = empty(out.shape, wide)
         else:
