@@ -17,8 +17,8 @@ import numpy as np
 from ..._base.options import get_options
 from .buffers import empty
 from .jit import Kernel, twin
-from .kernels import draws, numbers
-from .kernels.cipher import PARITY, enciphered
+from .kernels import cipher, draws, numbers
+from .kernels.cipher import enciphered
 from .threads import parallel_for
 
 Array = np.ndarray[Any, Any]
@@ -32,10 +32,8 @@ WORD = 0xFFFFFFFF
 
 
 def schedule(key: Key) -> Array:
-    """The twelve words that `enciphered` adds, of which the first two are the key."""
-    words = (*key, key[0] ^ key[1] ^ PARITY)
-    added = [words[(group + half) % 3] + group * half for group in range(6) for half in (0, 1)]
-    return np.array([word & WORD for word in added], np.uint32)
+    """The twelve words that `enciphered` adds."""
+    return np.array([word & WORD for word in cipher.schedule(*key)], np.uint32)
 
 
 def words_at(keys: Array, places: Array, stream: int) -> tuple[Array, Array]:

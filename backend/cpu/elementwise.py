@@ -115,6 +115,17 @@ def blocks_within(shape: Shape, elements: int) -> Iterator[tuple[Any, ...]]:
             yield (*index, slice(start, start + max(1, elements)))
 
 
+def slices_within(shape: Shape, elements: int) -> Iterator[tuple[slice, ...]]:
+    """The same pieces, in row-major order, with a slice for every axis.
+
+    >>> list(slices_within((2, 3), 3))
+    [(slice(0, 1, None), slice(None, None, None)), (slice(1, 2, None), slice(None, None, None))]
+    """
+    for index in blocks_within(shape, elements):
+        cut = [at if isinstance(at, slice) else slice(at, at + 1) for at in index if at is not ...]
+        yield (*cut, *(slice(None),) * (len(shape) - len(cut)))
+
+
 def through_float32(evaluate: Evaluate, inputs: Sequence[ArraySpec], output: ArraySpec) -> Evaluate:
     """`evaluate` itself, or what widens half precisions for it and rounds its result once.
 

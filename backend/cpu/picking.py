@@ -54,21 +54,24 @@ def as_numbers(x: Any, writeable: bool = False) -> Flat | None:
     return Flat(buffer, origin, strides)
 
 
-def whole_indices(indices: Any) -> Flat:
-    """Indices that a kernel reads: int32 or int64, aligned."""
-    if indices.dtype.char not in "il" or not indices.dtype.isnative:
+def whole_indices(indices: Any) -> Flat | None:
+    """Indices that a kernel reads: int32 or int64; None where they are, but do not lie so that it can."""
+    if not _read_as_they_are(indices.dtype):
         indices = indices.astype(np.int64)
     strides = element_strides(indices)
     if strides is None:
-        indices = indices.copy()
-        strides = element_strides(indices) or []
+        return None
     buffer, origin = flat(indices)
     return Flat(buffer, origin, strides)
 
 
 def index_bytes(indices: ArraySpec) -> int:
-    """Upper bound of what `whole_indices` allocates."""
-    return 8 * indices.size
+    """What `whole_indices` allocates."""
+    return 0 if _read_as_they_are(indices.dtype) else 8 * indices.size
+
+
+def _read_as_they_are(dtype: np.dtype[Any]) -> bool:
+    return dtype.char in "il" and dtype.isnative
 
 
 Loop = tuple[int, int | None, int | None, int | None]
@@ -95,12 +98,9 @@ def picked(
     """
     if out.size < max(1, get_options().small):
         return None
-    dst, src = carried(out, writeable=True), carried(x)
-    if dst is None or src is None:
+    dst, src, ind = carried(out, writeable=True), carried(x), whole_indices(indices)
+    if dst is None or src is None or ind is None:
         return None
-    if clamps and not indices.flags.aligned:  # NumPy goes block by block, without a copy of all
-        return None
-    ind = whole_indices(indices)
     arrays = (dst.strides, src.strides, ind.strides)
     axes: list[Axis] = [
         (

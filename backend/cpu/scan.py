@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._base.options import get_options
+from ..._base.options import get_options, num_threads
 from ..catalogue import Attrs
 from ..protocol import Kernel
 from ..spec import ArraySpec
@@ -29,9 +29,9 @@ from .threads import parallel_for
 
 PIECE = 512  # lines that are scanned abreast
 BLOCK = 1 << 15  # elements of a line in a block
-MANY = 32  # tiles from which threads have enough of them without blocks
+ENOUGH = 4  # tiles for each thread, beyond which it is no matter that some have one more
 FEW = 5  # lines from which sums of floats are not cut
-NARROW = 16  # lines abreast that keep threads out of each other's cache lines
+NARROW = 32  # lines abreast that keep threads out of each other's cache lines
 SCANNED = frozenset("?bBhHiIlLqQfdFD")  # dtype characters that a kernel scans
 
 EXTREME = {"sum": "max", "prod": "min", "max": "max", "min": "min"}
@@ -41,11 +41,12 @@ def bind_scan(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) ->
     axis, op = attrs["axis"], f"reduce_{attrs['kind']}"
     ufunc = UFUNCS[op, "logical" if output.dtype.kind == "b" else ""]
     wide = accumulator(op, output.dtype)
+    is_half = inputs[0].dtype.name in ("float16", "bfloat16")  # a name is made anew when asked for
 
     def run(x: Any, out: Any = None) -> Any:
         if out is None:
             out = empty(output.shape, output.dtype)
-        if x.dtype.name in ("float16", "bfloat16"):
+        if is_half:
             x = x.astype(np.float32)
             result = empty(out.shape, wide)
         else:
@@ -142,9 +143,12 @@ class _Tiles:
         if not cuts and axes and abs(axes[-1][1]) < abs(to):
             lane = axes.pop()
         others = math.prod(one[0] for one in axes)
-        piece = min(PIECE, lane[0], max(NARROW, -(-lane[0] * others // MANY)))
-        pieces = -(-lane[0] // piece)
-        cuts = cuts or (cut == ABREAST and pieces * others < MANY)
+        threads = num_threads()
+        shared = min(-(-lane[0] // NARROW), -(-threads // others))
+        piece = -(-lane[0] // max(1, shared, -(-lane[0] // PIECE)))
+        pieces = -(-lane[0] // max(1, piece))
+        tiles = pieces * others
+        cuts = cuts or (cut == ABREAST and tiles % threads > 0 and tiles < ENOUGH * threads)
         self.blocks = -(-n // BLOCK) if cuts else 1
         block = BLOCK if self.blocks > 1 else n
         outer = [

@@ -1,7 +1,8 @@
 """Updates made one after another by compiled kernels, on several threads that never share a place.
 
-Threads have lines of their own, or a part of every line: of one long line each thread reads all indices, and
-makes the updates that are in its part. So the order of updates at one place is that of the indices.
+Threads have lines of their own, or a part of every line: of one line each thread reads all indices, and
+makes the updates that are in its part. So the order of updates at one place is that of the indices. Updates
+all over a long line are dealt out first, see `dealing`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from ..._base.options import get_options, num_threads
 from ..catalogue import Attrs
+from .dealing import dealt, is_dealt, is_scattered
 from .kernels.scatter import add_windows, scatter_lines
 from .picking import ADDED, Flat, as_numbers, carried, whole_indices
 from .strided import Axis, axis_table, merge_axes, offsets
@@ -27,16 +29,19 @@ def scattered(out: Any, indices: Any, updates: Any, axis: int, adds: bool) -> bo
     if updates.size < max(1, get_options().small) or not out.shape[axis]:
         return None
     view = as_numbers if adds else carried
-    dst, upd = view(out, True), view(updates)
-    if dst is None or upd is None:
+    dst, upd, ind = view(out, True), view(updates), whole_indices(indices)
+    if dst is None or upd is None or ind is None:
         return None
-    ind = whole_indices(indices)
     arrays = (dst.strides, upd.strides, ind.strides)
     axes: list[Axis] = [
         (n, *(strides[d] for strides in arrays)) for d, n in enumerate(out.shape) if d != axis
     ]
     axes = merge_axes(sorted(axes, key=lambda one: -abs(one[1])))
-    step, size = dst.strides[axis], out.shape[axis]
+    step, size, count = dst.strides[axis], out.shape[axis], updates.shape[axis]
+    if not axes and is_dealt(size, out.itemsize, count):
+        to, at, of = (Flat(x.buffer, x.origin, [x.strides[axis]]) for x in (dst, ind, upd))
+        if is_scattered(at, count, size, out.itemsize):
+            return dealt(to, at, of, size, count, adds)
     lane = axes.pop() if axes and abs(axes[-1][1]) < abs(step) else (1, 0, 0, 0)
     pieces = -(-lane[0] // PIECE)
     tiles = pieces * math.prod(one[0] for one in axes)
@@ -48,7 +53,7 @@ def scattered(out: Any, indices: Any, updates: Any, axis: int, adds: bool) -> bo
         axis_table(outer, 3),
         np.array(lane),
         PIECE,
-        np.array((updates.shape[axis], 0, upd.strides[axis], ind.strides[axis])),
+        np.array((count, 0, upd.strides[axis], ind.strides[axis])),
         step,
         size,
         adds,
@@ -69,6 +74,8 @@ def windows_added(out: Any, indices: Any, updates: Any, attrs: Attrs) -> bool:
     plan = _Windows(attrs, out.shape, updates.shape)
     shares = plan.shares(out, updates, num_threads())
     ind = whole_indices(indices)
+    if ind is None:
+        return False
     calls = []
     for one, part in shares:
         dst, upd = as_numbers(one, True), as_numbers(part)

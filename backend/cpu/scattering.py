@@ -17,16 +17,18 @@ from ..protocol import Kernel
 from ..rules import replaced
 from ..spec import ArraySpec, Shape, compute_dtype
 from .buffers import empty
+from .elementwise import slices_within
 from .move import move
 from .scattered import scattered, windows_added
-from .taking import wrapped
+from .taking import BLOCK, as_places, check_range
 
 
 def bind_scatter_along_axis(
     attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
 ) -> Kernel:
     axis, adds = attrs["axis"], attrs["mode"] == "add"
-    n = output.shape[axis]
+    n, steps = output.shape[axis], _steps(output.shape)
+    lines = replaced(tuple(steps), axis, 0)
 
     def run(x: Any, indices: Any, updates: Any, out: Any = None) -> Any:
         if out is None:
@@ -35,11 +37,13 @@ def bind_scatter_along_axis(
         updates = updates.astype(target.dtype, copy=False)
         if scattered(target, indices, updates, axis, adds):
             return _finished(out, target)
-        places = wrapped("scatter_along_axis", indices, n, axis)
-        steps = _steps(output.shape)
-        lines = replaced(output.shape, axis, 1)
-        flat = _offsets(lines, steps) + places * steps[axis]
-        _update(target, flat, updates, adds)
+        check_range("scatter_along_axis", indices, n, axis)
+        for part in slices_within(updates.shape, BLOCK):
+            places = as_places(indices[part])
+            places = np.where(places < 0, places + n, places) * steps[axis]
+            places += _offsets(replaced(places.shape, axis, 1), steps)
+            places += sum((cut.start or 0) * step for cut, step in zip(part, lines, strict=True))
+            _update(target, places, updates[part], adds)
         return _finished(out, target)
 
     return run
@@ -54,7 +58,7 @@ def bind_scatter(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
         1 if axis in inserted else inputs[2].shape[next(kept)] for axis in range(len(output.shape))
     )
     steps = _steps(output.shape)
-    count = math.prod(inputs[2].shape[axis] for axis in batch)
+    strides, inner = np.array(steps, np.intp), math.prod(sizes)
 
     def run(x: Any, indices: Any, updates: Any, out: Any = None) -> Any:
         if out is None:
@@ -65,14 +69,22 @@ def bind_scatter(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
             return _finished(out, target)
         if vector == indices.ndim:
             indices = indices[..., None]
-        vectors = np.moveaxis(indices, vector, 0).reshape(len(mapped), count)
-        fits, places = np.ones(count, bool), np.zeros(count, np.intp)
-        for axis, starts in zip(mapped, vectors, strict=True):
-            fits &= (starts >= 0) & (starts <= output.shape[axis] - sizes[axis])
-            places += np.where(fits, starts, 0) * steps[axis]
-        turned = updates.transpose(*batch, *window).reshape(count, math.prod(sizes))
-        flat = places[fits, None] + _offsets(sizes, steps).reshape(-1)
-        _update(target, flat, turned[fits], adds=True)
+        starts, turned = np.moveaxis(indices, vector, 0), updates.transpose(*batch, *window)
+        for part in slices_within(starts.shape[1:], max(1, BLOCK // max(1, inner))):
+            windows = turned[part].reshape(-1, *turned.shape[len(batch) :])
+            vectors = starts[(slice(None), *part)].reshape(len(mapped), len(windows))
+            fits, places = (
+                np.ones(len(windows), bool),
+                np.zeros((len(output.shape), len(windows)), np.intp),
+            )
+            for axis, entries in zip(mapped, vectors, strict=True):
+                fits &= (entries >= 0) & (entries <= output.shape[axis] - sizes[axis])
+                places[axis] = entries
+            if inner > BLOCK:
+                _add_large(target, places[:, fits].T.tolist(), sizes, windows)
+                continue
+            flat = (strides @ places[:, fits])[:, None] + _offsets(sizes, steps).reshape(-1)
+            _update(target, flat, windows[fits], adds=True)
         return _finished(out, target)
 
     return run
@@ -109,13 +121,23 @@ def _finished(out: Any, target: Any) -> Any:
 
 
 def _update(target: Any, flat: Any, updates: Any, adds: bool) -> None:
-    """Make updates at offsets `flat` of the row-major target, one after another."""
-    elements = np.ascontiguousarray(target).reshape(-1)
-    offsets, values = flat.reshape(-1), updates.reshape(-1)
+    """Make updates at offsets `flat` of a row-major array as target is, one after another."""
+    at, values = flat.reshape(-1), updates.reshape(-1)
+    if target.flags.c_contiguous:
+        target = target.reshape(-1)
+    else:
+        at = np.unravel_index(at, target.shape)
     with np.errstate(all="ignore"):
         if adds:
-            np.add.at(elements, offsets, values)
+            np.add.at(target, at, values)
         else:
-            elements[offsets] = values
-    if not np.may_share_memory(elements, target):
-        np.copyto(target, elements.reshape(target.shape))
+            target[at] = values
+
+
+def _add_large(target: Any, starts: list[list[int]], sizes: Shape, windows: Any) -> None:
+    """Add a window larger than a block, if it fits."""
+    for start in starts:
+        bounds = zip(start, sizes, strict=True)
+        part = target[tuple(slice(at, at + size) for at, size in bounds)]
+        with np.errstate(all="ignore"):
+            part += windows.reshape(part.shape)

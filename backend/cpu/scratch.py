@@ -1,7 +1,7 @@
 """Upper bounds of what kernels of indexing, order, scans, windows and random words allocate.
 
 A dtype and a shape do not tell whether an array is aligned, and compiled kernels leave to NumPy what is
-not. So bounds are those of the way that takes more.
+not. So bounds are those of the way that takes more: NumPy goes block by block.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 
 from ..catalogue import Attrs
-from ..spec import ArraySpec
+from ..spec import ArraySpec, compute_dtype
+from .dealing import dealing_bytes, is_dealt
 from .indexing import gather_scratch_bytes
 from .order import sort_scratch_bytes
 from .picking import index_bytes
 from .scan import scan_scratch_bytes
+from .taking import BLOCK, PLACE, taking_bytes
 from .threefry import threefry_scratch_bytes
 from .windows import fold_scratch_bytes, unfold_scratch_bytes
 
@@ -35,10 +37,11 @@ def indexing_scratch_bytes(
         large = index_bytes(inputs[1]) if inputs[1].dtype.char not in "il" else 0
         return max(gather_scratch_bytes(attrs, inputs), large)
     if op in ("take", "take_along_axis"):
-        return _taken(outputs[0] if outputs else x, inputs[1])
+        return index_bytes(inputs[1]) + taking_bytes(outputs[0] if outputs else x)
     if op in ("scatter", "scatter_along_axis"):
         table = _table(attrs, inputs[2], threads) if op == "scatter" else 0
-        return _scattered(inputs, adds=attrs.get("mode") != "set") + table
+        dealt = _dealt(inputs, threads) if op == "scatter_along_axis" else 0
+        return _scattered(inputs, adds=attrs.get("mode") != "set") + table + dealt
     if op in ("sort", "argsort"):
         return sort_scratch_bytes(op, x, attrs["axis"], threads)
     if op == "associative_scan":
@@ -52,16 +55,21 @@ def indexing_scratch_bytes(
     return None
 
 
-def _taken(output: ArraySpec, indices: ArraySpec) -> int:
-    """Places, counted from the front in two steps, and what NumPy takes."""
-    return 3 * index_bytes(indices) + output.nbytes
-
-
 def _scattered(inputs: tuple[ArraySpec, ...], adds: bool) -> int:
-    """Half precisions widened; places and offsets; updates, and those that fit; a row-major operand."""
+    """Half precisions widened, indices converted; of a block places, offsets along axes, and updates."""
     x, indices, updates = inputs
     halves = 4 * (x.size + updates.size) if adds and x.dtype.itemsize == 2 else 0
-    return halves + 4 * index_bytes(indices) + 16 * updates.size + x.nbytes + 2 * updates.nbytes
+    block = min(updates.size, BLOCK) * ((8 + len(x.shape)) * PLACE + 4 * x.dtype.itemsize)
+    return halves + index_bytes(indices) + block
+
+
+def _dealt(inputs: tuple[ArraySpec, ...], threads: int) -> int:
+    """Updates of one long line, dealt out."""
+    x, count = inputs[0], inputs[2].size
+    wide = compute_dtype(x.dtype).itemsize
+    if max(x.shape, default=0) < x.size or not is_dealt(x.size, wide, count):
+        return 0
+    return dealing_bytes(x.size, wide, count, threads)
 
 
 def _table(attrs: Attrs, updates: ArraySpec, threads: int) -> int:

@@ -1,7 +1,8 @@
 """Elements at places that an array of indices names: `take` and `take_along_axis`.
 
 Negative indices count from the end, once. What is out of range after that is refused; `out` then holds
-anything, but no memory beside the arrays is touched.
+anything, but no memory beside the arrays is touched. What no kernel can read, and small work, is taken by
+NumPy, block by block.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from ..catalogue import Attrs
 from ..protocol import Kernel
 from ..spec import ArraySpec
 from .buffers import empty
+from .elementwise import slices_within
 from .picking import Loop, picked
+
+BLOCK = 1 << 15  # elements that NumPy takes at once
+PLACE = np.dtype(np.intp).itemsize
 
 
 def bind_take(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     axis = attrs["axis"]
-    n, ahead, k = inputs[0].shape[axis], (slice(None),) * axis, len(inputs[1].shape)
+    n, k = inputs[0].shape[axis], len(inputs[1].shape)
     loops: list[Loop] = [
         (size, d, None, d - axis)
         if axis <= d < axis + k
@@ -33,8 +38,10 @@ def bind_take(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) ->
             out = empty(output.shape, output.dtype)
         if n and picked(out, x, indices, loops, [(0, axis, n)]):
             return out
-        places = wrapped("take", indices, n, axis)
-        np.copyto(out, x[(*ahead, places, ...)])
+        check_range("take", indices, n, axis)
+        for part in slices_within(out.shape, BLOCK):
+            before, named, behind = part[:axis], part[axis : axis + k], part[axis + k :]
+            np.copyto(out[(*part, ...)], x[(*before, as_places(indices[named]), *behind)])
         return out
 
     return run
@@ -52,23 +59,29 @@ def bind_take_along_axis(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: Ar
             out = empty(output.shape, output.dtype)
         if n and picked(out, x, indices, loops, [(0, axis, n)]):
             return out
-        places = wrapped("take_along_axis", indices, n, axis)
-        np.copyto(out, np.take_along_axis(x, places, axis))
+        check_range("take_along_axis", indices, n, axis)
+        for part in slices_within(out.shape, BLOCK):
+            lines = x[(*part[:axis], slice(None), *part[axis + 1 :])]
+            np.copyto(out[part], np.take_along_axis(lines, as_places(indices[part]), axis))
         return out
 
     return run
 
 
-def wrapped(op: str, indices: Any, n: int, axis: int) -> Any:
-    """Indices counted from the front, as NumPy's own integers; those out of range are refused."""
-    places = np.asarray(indices, np.intp)
-    if places.size and (places.min() < -n or places.max() >= n):
-        refuse(op, indices, n, axis)
-    return np.where(places < 0, places + n, places)
+def taking_bytes(output: ArraySpec) -> int:
+    """Of a block: places, and what is there."""
+    return min(output.size, BLOCK) * (3 * PLACE + output.dtype.itemsize)
 
 
-def refuse(op: str, indices: Any, n: int, axis: int) -> None:
+def as_places(indices: Any) -> Any:
+    """Indices as NumPy's own integers; negative ones count from the end."""
+    return np.asarray(indices, np.intp)
+
+
+def check_range(op: str, indices: Any, n: int, axis: int) -> None:
     """Raise for the first index, in row-major order, that is out of range."""
+    if not indices.size or (int(indices.min()) >= -n and int(indices.max()) < n):
+        return
     at = tuple(int(k) for k in np.argwhere((indices < -n) | (indices >= n))[0])
     room = f"give {-n} to {n - 1}" if n else "no index is in range"
     raise IndexRangeError(

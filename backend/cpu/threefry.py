@@ -18,7 +18,6 @@ from ..spec import ArraySpec
 from .buffers import empty
 from .elementwise import BLOCK, over_blocks
 from .kernels import cipher
-from .kernels.cipher import PARITY
 from .kernels.encipher import encipher
 from .strided import element_strides
 
@@ -81,10 +80,4 @@ def _by_numpy(out: Any, key: Any, counter: Any) -> None:
 def enciphered(k0: Array, k1: Array, x0: Array, x1: Array) -> tuple[Array, Array]:
     """Both words of blocks (x0, x1) under keys (k0, k1), all of uint32."""
     with np.errstate(over="ignore"):  # scalars would warn
-        words = (k0, k1, k0 ^ k1 ^ np.uint32(PARITY))
-        added = [
-            words[(group + half) % 3] + np.uint32(group * half)
-            for group in range(6)
-            for half in (0, 1)
-        ]
-        return cipher.enciphered(added, x0, x1)
+        return cipher.enciphered(cipher.schedule(k0, k1), x0, x1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..dtypes import real_of
 from ..fusion import ProductFusionPlan, ProductStep
 from ..spec import ArraySpec, dtype_from_name
 from .backend import CpuBackend, cpu
+from .dealing import LONG, MANY
 from .draws import NORMAL, UNIFORM, fill
 from .lanes import DTYPES as LANES
 
@@ -31,7 +33,8 @@ _SHAPES = (  # each once with a result in the accumulator's dtype and, but for a
 
 
 def warmup(dtypes: str | Iterable[Any] = COMMON) -> int:
-    """Compile the kernels of moves, contractions, reductions, transforms, draws; returns how many calls.
+    """Compile the kernels of moves, contractions, reductions, transforms, draws, indexing, orders, scans and
+    windows; returns how many calls.
 
     What is compiled stays in the user's cache folder, so that later processes only load it. Chains of
     elementwise ops are compiled when a plan of them first runs. A progress line is drawn as for all
@@ -85,6 +88,9 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
     if dtype.name in NORMAL:
         yield lambda: fill(UNIFORM[dtype.name], (0, 0), np.empty(64, dtype))
         yield lambda: fill(NORMAL[dtype.name], (0, 0), np.empty(64, dtype))
+    for op, attrs, operands in indexing_calls(dtype):
+        if dtype.name in supported[op]:
+            yield partial(backend.apply, op, attrs, *operands)
     for op in _REDUCTIONS:
         if dtype.name not in supported[op]:
             continue
@@ -92,8 +98,41 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
             x = np.ones(shape, dtype)
             attrs = {"axes": axes}
             if op in ("reduce_max", "reduce_min"):
-                attrs["initial"] = None  # type: ignore[assignment]
+                attrs["initial"] = None
             yield lambda op=op, attrs=attrs, x=x: backend.apply(op, attrs, x)  # type: ignore[misc]
+
+
+def indexing_calls(dtype: np.dtype[Any]) -> Iterator[tuple[str, Attrs, tuple[Any, ...]]]:
+    """Calls that reach the kernels of gathers, scatters, orders, scans, windows and words."""
+    x, places = np.ones((8, 8), dtype), np.zeros((8, 8), np.int64)
+    along: Attrs = {"axis": 0}
+    yield "take", along, (x, places)
+    rows = {
+        "update_window_dims": (1,),
+        "inserted_window_dims": (0,),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+    }
+    yield "scatter", rows, (x, places[:, :1], x)
+    long = np.ones(LONG // dtype.itemsize, dtype)
+    many = max(MANY, len(long) // 8)
+    anywhere = (
+        np.arange(many) * (len(long) // 2 - 1) % len(long)
+    )  # no two in a row are near each other
+    for mode in ("set", "add"):
+        attrs = {**along, "mode": mode, "unique_indices": False}
+        yield "scatter_along_axis", attrs, (x, places, x)
+        yield "scatter_along_axis", attrs, (long, anywhere, long[:many])
+    for kind in ("sum", "prod", "max") if dtype.kind != "c" else ("sum", "prod"):
+        yield "associative_scan", {**along, "kind": kind}, (x,)
+    yield "argsort", {**along, "descending": False}, (x,)
+    window = {"kernel": (3,), "strides": (1,), "dilation": (1,), "low": (1,), "high": (1,)}
+    yield "unfold", window, (x,)
+    yield "fold", {"sizes": (8,), **window}, (np.ones((8, 3, 8), dtype),)
+    if dtype.itemsize == 4 and dtype.kind in "iu":
+        pairs = x.reshape(-1, 2)
+        yield "threefry2x32", {}, (pairs, pairs)
+        yield "threefry2x32", {}, (np.broadcast_to(pairs[0], pairs.shape), pairs)
 
 
 def _in_lanes(backend: CpuBackend, plan: ProductFusionPlan, x: Any) -> None:

@@ -22,7 +22,7 @@ from einloom._base.errors import (
 )
 from einloom._base.options import options
 from einloom.backend.catalogue import infer
-from einloom.backend.cpu import cpu, picking, scan, scattered, windows
+from einloom.backend.cpu import cpu, picking, scan, scattered, scattering, taking, windows
 from einloom.backend.spec import ArraySpec
 
 CPU = cpu()
@@ -203,6 +203,23 @@ def test_scan_is_a_loop(seed: int, how: str, kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize("small", [0, np.inf], ids=["odd places", "small work"])
+def test_one_element(small: float) -> None:
+    """A result without axes, that NumPy writes; previously failed."""
+    x = np.zeros(33, np.uint8)[1:].view(np.float64)
+    x[...] = range(4)
+    with options(small=small):
+        found = cpu().apply("take", {"axis": 0}, x, np.array(-2))
+        assert (found.shape, found[()]) == ((), 2)
+        base, one = np.zeros(9, np.uint8)[1:].view(np.float64).reshape(()), np.array(3.0)
+        dims: dict[str, Any] = dict.fromkeys(WINDOW_DIMS, ())
+        attrs = {**dims, "index_vector_dim": 0}
+        assert cpu().apply("scatter", attrs, base, np.zeros(0, int), one) == 3
+
+
+WINDOW_DIMS = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims")
+
+
 # ---- several tiles, parts and blocks ----------------------------------------------------------------
 
 
@@ -211,7 +228,8 @@ def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small arrays have many tiles."""
     for module, name, size in (
         (picking, "PIECE", 5), (scattered, "PIECE", 3), (scan, "PIECE", 4), (scan, "BLOCK", 7),
-        (scan, "MANY", 5), (windows, "SLAB", 6),
+        (scan, "NARROW", 2), (windows, "SLAB", 6),
+        (taking, "BLOCK", 7), (scattering, "BLOCK", 7),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, size)
 
@@ -238,6 +256,51 @@ class TestTiles:
         for axis in range(len(shape)):
             for kind in ("sum", "prod", "max", "min"):
                 checked("associative_scan", {"axis": axis, "kind": kind}, x)
+
+    @pytest.mark.parametrize("small", [0, np.inf], ids=["odd places", "small work"])
+    def test_blocks(self, small: float, rng: np.random.Generator) -> None:
+        """Of NumPy, where arrays do not lie so that a kernel can read them, or are small."""
+        shape = (4, 6, 5)
+        base = np.zeros(8 * 120 + 1, np.uint8)[1:].view(np.float64).reshape(shape)
+        base[...] = rng.standard_normal(shape)
+        updates = rng.standard_normal(shape)
+        for axis, n in enumerate(shape):
+            indices = rng.integers(-n, n, shape)
+            for op, attrs, arrays in (
+                ("take_along_axis", {"axis": axis}, (base, indices)),
+                ("take", {"axis": axis}, (base, indices[0])),
+                ("take", {"axis": axis}, (base, indices[0, 0, 0])),
+                ("scatter_along_axis", along(axis), (base, indices, updates)),
+                ("scatter_along_axis", along(axis, "add"), (base, indices, updates)),
+            ):
+                specs = tuple(ArraySpec(x.dtype, x.shape) for x in arrays)
+                outputs = infer(op, attrs, specs)
+                memory = np.zeros(outputs[0].nbytes + 1, np.uint8)[1:].view(np.float64)
+                out = memory.reshape(outputs[0].shape[::-1]).T
+                with options(small=small):
+                    found = cpu().apply(op, attrs, *arrays, out=out)
+                assert_means(found, op, attrs, arrays, outputs)
+
+    @pytest.mark.parametrize("block", [1, 7, 1000])
+    def test_blocks_of_windows(
+        self, block: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(scattering, "BLOCK", block)
+        x, updates = rng.standard_normal((6, 5)), rng.standard_normal((3, 2, 4, 2))
+        indices = rng.integers(-1, 6, (3, 4, 2))
+        attrs = {
+            "update_window_dims": (1, 3),
+            "inserted_window_dims": (),
+            "scatter_dims_to_operand_dims": (1, 0),
+            "index_vector_dim": 2,
+        }
+        arrays = x, indices, updates
+        outputs = infer("scatter", attrs, tuple(ArraySpec(x.dtype, x.shape) for x in arrays))
+        for given_ in (x, np.asfortranarray(x)):
+            out = np.empty_like(given_)
+            with options(small=np.inf):
+                found = cpu().apply("scatter", attrs, given_, indices, updates, out=out)
+            assert_means(found, "scatter", attrs, arrays, outputs)
 
     def test_windows(self, rng: np.random.Generator) -> None:
         attrs = {

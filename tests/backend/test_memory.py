@@ -211,6 +211,16 @@ UNALIGNED: dict[str, tuple[str, dict[str, Any], tuple[Any, ...]]] = {
         "scatter", SCATTER,
         (np.zeros((N // 4, 2)), np.zeros((1, 1), int), np.ones((1, 2, N // 4)).transpose(0, 2, 1)),
     ),
+    "a large window": (
+        "scatter", SCATTER,
+        (unaligned(np.zeros((N // 4, 2))), np.zeros((1, 1), int), np.ones((1, N // 4, 2))),
+    ),
+    "many windows": (
+        "scatter", SCATTER,
+        (unaligned(np.zeros((N // 16, 4))), INDICES[: N // 16, None], np.ones((N // 16, 1, 4))),
+    ),
+    "indices at odd places": ("take", {"axis": 0}, (np.ones(N // 4), unaligned(INDICES))),
+    "narrow indices": ("take", {"axis": 0}, (np.ones(N // 4), np.zeros(N // 4, "i2"))),
 }  # fmt: skip
 
 
@@ -220,3 +230,12 @@ def test_indexing_of_any_layout(name: str, small: float) -> None:
     op, attrs, arrays = UNALIGNED[name]
     with options(small=small):
         assert indexing_excess(op, attrs, *arrays) <= 0
+
+
+@pytest.mark.parametrize("name", ["take", "take_along_axis", "set", "add", "many windows"])
+def test_indexing_states_no_copies(name: str) -> None:
+    """What is stated does not grow with the arrays."""
+    op, attrs, arrays = UNALIGNED[name]
+    inputs = tuple(map(spec, arrays))
+    stated = cpu().scratch_bytes(op, attrs, inputs, infer(op, attrs, inputs))
+    assert stated <= 4 << 20

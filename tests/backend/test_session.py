@@ -198,6 +198,9 @@ def test_warmup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         cpu().apply("reduce_sum", {"axes": (0,)}, np.ones(700))
         cpu().apply("reduce_max", {"axes": (0,), "initial": None}, np.ones(700))
         cpu().apply("copy", {}, np.ones((90, 70)).T)
+        for op, attrs, operands in warm.indexing_calls(np.dtype("f8")):
+            if "float64" in cpu().capabilities()[op]:
+                cpu().apply(op, attrs, *(np.array(x) for x in operands))
     assert compiled() == ready
     assert warmup([]) == 0
 

@@ -1,4 +1,4 @@
-"""Threefry-2x32 with 20 rounds as one text: of whole arrays as it stands, of single words compiled.
+"""Threefry-2x32 with 20 rounds as one text: of arrays as it stands, of single words compiled, of vectors.
 
 J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC11). Compiled
 code adds words in 64 bits unless each result is said to have 32: vectors would have half the lanes.
@@ -11,6 +11,12 @@ from typing import Any
 import numpy as np
 
 PARITY = 0x1BD11BDA  # of the third word of the key
+
+
+def schedule(k0: Any, k1: Any) -> list[Any]:
+    """The twelve words that are added on the way, of which the first two are the key (k0, k1)."""
+    words = (k0, k1, k0 ^ k1 ^ PARITY)
+    return [words[(group + half) % 3] + group * half for group in range(6) for half in (0, 1)]
 
 
 def enciphered(keys: Any, x0: Any, x1: Any) -> tuple[Any, Any]:

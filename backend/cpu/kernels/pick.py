@@ -73,18 +73,21 @@ def pick(
                     of += of_step
                     at += at_step
         else:
-            for _ in range(count):
-                here, there = of, to
-                for m in range(entries.shape[1]):
-                    bound = entries[2, m]
-                    i = np.int64(indices[np.uint64(at + entries[0, m])])
-                    if clamps:
-                        i = min(max(i, 0), bound)
-                    elif i < 0:
-                        i += bound
-                    if i < 0 or (i >= bound and not clamps):
-                        i, wrong = 0, True
-                    here += i * entries[1, m]
+            shift: Any = 0
+            for j in range(count):
+                if j == 0 or at_step != 0:  # else all of the tile have one index vector
+                    shift = 0
+                    for m in range(entries.shape[1]):
+                        bound = entries[2, m]
+                        i = np.int64(indices[np.uint64(at + entries[0, m])])
+                        if clamps:
+                            i = min(max(i, 0), bound)
+                        elif i < 0:
+                            i += bound
+                        if i < 0 or (i >= bound and not clamps):
+                            i, wrong = 0, True
+                        shift += i * entries[1, m]
+                here, there = of + shift, to
                 for r in range(0, whole, line):
                     copy_line(dst, src, np.uint64(there + r), np.uint64(here + r))
                 for r in range(whole, length):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import kernel
+from ..jit import kernel, part
 from .odometer import turn_on, turn_to
 
 CHAINS = 4  # sums of one line that are independent, so that none waits for another
@@ -151,9 +151,7 @@ def scan_extremes(
         if count == 1:
             best = accumulators[0]
             for _ in range(n):
-                x = src[np.uint64(of)]
-                wins = (x <= best if least else x >= best) or x != x
-                best = x if wins and best == best else best
+                best = farther(best, src[np.uint64(of)], least)
                 if not totals:
                     dst[np.uint64(to)] = best
                 to += along[1]
@@ -161,16 +159,29 @@ def scan_extremes(
             accumulators[0] = best
             n = 0
         for _ in range(n):
-            for j in range(count):
-                x, best = src[np.uint64(of + j * lane[2])], accumulators[j]
-                # x != x and best != best are NaN, which stays
-                wins = (x <= best if least else x >= best) or x != x
-                best = x if wins and best == best else best
-                accumulators[j] = best
-                if not totals:
-                    dst[np.uint64(to + j * lane[1])] = best
+            if lane[1] == 1 and lane[2] == 1 and not totals:
+                here, there = src[of : of + count], dst[to : to + count]
+                for j in range(count):
+                    accumulators[j] = farther(accumulators[j], here[j], least)
+                    there[j] = accumulators[j]
+            else:
+                for j in range(count):
+                    best = farther(accumulators[j], src[np.uint64(of + j * lane[2])], least)
+                    accumulators[j] = best
+                    if not totals:
+                        dst[np.uint64(to + j * lane[1])] = best
             to += along[1]
             of += along[2]
         if totals:
             carry[tile * step, :count] = accumulators[:count]
         turn_on(position, places, outer)
+
+
+@part
+def farther(best: Any, x: Any, least: bool) -> Any:
+    """The one that lies farther up, or down: x where they are equal, and NaN once there is one.
+
+    Without branches, so that a loop over it becomes vectors; what is not equal to itself is NaN.
+    """
+    wins = ((x <= best) if least else (x >= best)) | (x != x)
+    return x if wins & (best == best) else best

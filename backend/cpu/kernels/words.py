@@ -1,4 +1,4 @@
-"""Threefry-2x32 with 20 rounds, written in LLVM: many pairs of words side by side.
+"""Threefry-2x32 in LLVM: the text of the cipher for many pairs of words side by side.
 
 A round waits for the one before it, so that vectors of several blocks must be under way at a time; a loop
 over single pairs becomes vectors of four, one after another.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
-PARITY = 0x1BD11BDA
+from .cipher import enciphered, schedule
 
 
 def encipher_pairs(lanes: int, one_key: bool) -> Any:
@@ -68,22 +67,42 @@ def _block(builder: Any, key: Any, counter: Any, lanes: int) -> Any:
     word, pair = (ir.VectorType(ir.IntType(bits), lanes) for bits in (32, 64))
     half = ir.Constant(pair, [32] * lanes)
 
-    def constant(n: int) -> Any:
-        return ir.Constant(word, [n] * lanes)
+    def halves(x: Any) -> list[Words]:
+        parts = (builder.trunc(x, word), builder.trunc(builder.lshr(x, half), word))
+        return [Words(builder, part) for part in parts]
 
-    def halves(x: Any) -> list[Any]:
-        return [builder.trunc(x, word), builder.trunc(builder.lshr(x, half), word)]
+    a, b = (
+        builder.zext(x.value, pair) for x in enciphered(schedule(*halves(key)), *halves(counter))
+    )
+    return builder.or_(a, builder.shl(b, half))
 
-    k0, k1 = halves(key)
-    words = [k0, k1, builder.xor(builder.xor(k0, k1), constant(PARITY))]
-    a, b = (builder.add(x, k) for x, k in zip(halves(counter), words, strict=False))
-    for r in range(20):
-        turn = ROTATIONS[r % 8]
-        a = builder.add(a, b)
-        b = builder.or_(builder.shl(b, constant(turn)), builder.lshr(b, constant(32 - turn)))
-        b = builder.xor(b, a)
-        if r % 4 == 3:
-            group = (r + 1) // 4
-            a = builder.add(a, words[group % 3])
-            b = builder.add(builder.add(b, words[(group + 1) % 3]), constant(group))
-    return builder.or_(builder.zext(a, pair), builder.shl(builder.zext(b, pair), half))
+
+class Words:
+    """A vector of words whose operators emit instructions, so that the cipher's text serves here as well."""
+
+    def __init__(self, builder: Any, value: Any) -> None:
+        self.builder, self.value = builder, value
+
+    def __add__(self, other: Any) -> Words:
+        return self._emitted("add", other)
+
+    def __xor__(self, other: Any) -> Words:
+        return self._emitted("xor", other)
+
+    def __or__(self, other: Any) -> Words:
+        return self._emitted("or_", other)
+
+    def __lshift__(self, other: Any) -> Words:
+        return self._emitted("shl", other)
+
+    def __rshift__(self, other: Any) -> Words:
+        return self._emitted("lshr", other)
+
+    def _emitted(self, instruction: str, other: Any) -> Words:
+        from llvmlite import ir
+
+        if not isinstance(other, Words):
+            kind = self.value.type
+            other = Words(self.builder, ir.Constant(kind, [int(other)] * kind.count))
+        found = getattr(self.builder, instruction)(self.value, other.value)
+        return Words(self.builder, found)
