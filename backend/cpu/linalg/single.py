@@ -13,6 +13,7 @@ import numpy as np
 
 from . import plain
 from .plain import GOOD, Array, QRMode
+from .scaling import tiny
 
 
 @cache
@@ -40,8 +41,16 @@ def _told(info: int) -> Array:
     return np.array(info, np.int32) if info else GOOD
 
 
+def _perhaps_tiny(a: Array) -> bool:
+    """Whether a look at all elements must tell if the matrix is one that scaling.py lifts."""
+    low = tiny(a.dtype.char)[0]
+    return -low < a.item(0).real < low and bool(np.vdot(a, a).real < low)
+
+
 def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     """x of a @ x = b."""
+    if _perhaps_tiny(a):
+        return plain.solve(a, b)
     _, _, x, info = _routine("gesv", a.dtype.char)(a, b)
     return np.ascontiguousarray(x), _told(info)
 
@@ -54,7 +63,7 @@ def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
 def det(a: Array, *, overwrite: bool = False) -> Any:
     """The product of the pivots, as numbers of Python: they overflow without a warning."""
     char = a.dtype.char
-    if char in "fF":
+    if char in "fF" or _perhaps_tiny(a):
         return plain.det(a)
     packed, pivots, _ = _routine("getrf", char)(a)
     found = 1.0
@@ -68,11 +77,16 @@ def det(a: Array, *, overwrite: bool = False) -> Any:
 def cholesky(a: Array, lower: bool = True, *, overwrite: bool = False) -> tuple[Array, Array]:
     """a = l lᴴ, or uᴴ u: of the transpose, which lies by columns, the transposed factors."""
     factor, info = _routine("potrf", a.dtype.char)(a.T, not lower)
+    last = factor.item(-1)
+    if last != last and not info:  # OpenBLAS goes on with NaN
+        return plain.cholesky(a, lower)
     return factor.T, _told(info)
 
 
 def lu(a: Array, *, overwrite: bool = False) -> tuple[Array, Array, Array]:
     """p l u = a, packed."""
+    if _perhaps_tiny(a):
+        return plain.lu(a)
     packed, pivots, info = _routine("getrf", a.dtype.char)(a)
     return np.ascontiguousarray(packed), pivots, _told(info)
 
@@ -90,7 +104,7 @@ def qr(a: Array, mode: QRMode, *, overwrite: bool = False) -> Any:
     if mode == "r":
         return r
     name = "ungqr" if char in "FD" else "orgqr"
-    q, _, _ = _routine(name, char)(packed[:, :k] if n > k else packed, tau)
+    q, _, _ = _routine(name, char)(packed[:, :k] if n > k else packed, tau, overwrite_a=True)
     return np.ascontiguousarray(q), r
 
 
@@ -115,10 +129,8 @@ def svd(
     """
     if a.dtype.char in "fF" or not math.isfinite(np.vdot(a, a).real):
         return plain.svd(a, full, vectors)
-    u, s, vh, info = _routine("gesdd", a.dtype.char)(a, vectors, full)
-    if not vectors:
-        return None, s, None, _told(info)
-    return np.ascontiguousarray(u), s, np.ascontiguousarray(vh), _told(info)
+    vh, s, u, info = _routine("gesdd", a.dtype.char)(a.T, vectors, full)  # aᵀ = vhᵀ s uᵀ
+    return (u.T, s, vh.T, _told(info)) if vectors else (None, s, None, _told(info))
 
 
 def eig(
@@ -139,16 +151,25 @@ def eig(
     w.real, w.imag = re, im
     if not right:
         return w, None, None, info
-    v = pairs.astype(w.dtype, order="C")
-    real, imag = v.real, v.imag
-    for k, positive in enumerate((im > 0).tolist()):
-        if (
-            positive
-        ):  # the real parts of a pair are in its first column, the imaginary ones in the other
-            imag[:, k] = pairs[:, k + 1]
-            real[:, k + 1] = pairs[:, k]
-            np.negative(pairs[:, k + 1], imag[:, k + 1])
-    return w, None, v, info
+    return w, None, _paired(pairs, im.tolist()), info
+
+
+def _paired(pairs: Array, im: list[float]) -> Array:
+    """Complex vectors: of a pair the real parts are in its first column, the imaginary ones in the other."""
+    n = len(im)
+    at: list[int] = []
+    sign: list[float] = []
+    for k, value in enumerate(im):  # where both parts of each vector are
+        if value < 0:
+            at += (k - 1, k)
+            sign += (1.0, -1.0)
+        else:
+            at += (k, min(k + 1, n - 1))
+            sign += (1.0, 1.0 if value > 0 else 0.0)
+    parts = pairs.take(at, 1)
+    parts *= np.array(sign, pairs.dtype)
+    parts += 0.0  # no -0
+    return parts.view(pairs.dtype.char.upper())
 
 
 @cache
