@@ -6,6 +6,7 @@ A few microseconds each; the routines are looked up once for each dtype.
 from __future__ import annotations
 
 import math
+import operator
 from functools import cache
 from typing import Any
 
@@ -43,8 +44,9 @@ def _told(info: int) -> Array:
 
 def _perhaps_tiny(a: Array) -> bool:
     """Whether a look at all elements must tell if the matrix is one that scaling.py lifts."""
-    low = tiny(a.dtype.char)[0]
-    return -low < a.item(0).real < low and bool(np.vdot(a, a).real < low)
+    if not -1e-20 < a.item(0).real < 1e-20:  # far above what is tiny in single precision
+        return False
+    return bool(np.vdot(a, a).real < tiny(a.dtype.char)[0])
 
 
 def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
@@ -66,12 +68,9 @@ def det(a: Array, *, overwrite: bool = False) -> Any:
     if char in "fF" or _perhaps_tiny(a):
         return plain.det(a)
     packed, pivots, _ = _routine("getrf", char)(a)
-    found = 1.0
-    for pivot, row, other in zip(
-        packed.diagonal().tolist(), range(len(pivots)), pivots.tolist(), strict=True
-    ):
-        found *= pivot if row == other else -pivot
-    return _TYPES[char](found)
+    found = math.prod(packed.diagonal().tolist())
+    is_odd = sum(map(operator.ne, pivots.tolist(), range(len(pivots)))) % 2
+    return _TYPES[char](-found if is_odd else found)
 
 
 def cholesky(a: Array, lower: bool = True, *, overwrite: bool = False) -> tuple[Array, Array]:
@@ -157,18 +156,14 @@ def eig(
 def _paired(pairs: Array, im: list[float]) -> Array:
     """Complex vectors: of a pair the real parts are in its first column, the imaginary ones in the other."""
     n = len(im)
-    at: list[int] = []
-    sign: list[float] = []
-    for k, value in enumerate(im):  # where both parts of each vector are
-        if value < 0:
-            at += (k - 1, k)
-            sign += (1.0, -1.0)
-        else:
-            at += (k, min(k + 1, n - 1))
-            sign += (1.0, 1.0 if value > 0 else 0.0)
-    parts = pairs.take(at, 1)
-    parts *= np.array(sign, pairs.dtype)
-    parts += 0.0  # no -0
+    parts = np.zeros((n, 2 * n), pairs.dtype)
+    parts[:, ::2] = pairs
+    for k, value in enumerate(im[:-1]):
+        if value > 0:
+            other = pairs[:, k + 1]
+            parts[:, 2 * k + 1] = other
+            parts[:, 2 * k + 2] = pairs[:, k]
+            np.negative(other, parts[:, 2 * k + 3])
     return parts.view(pairs.dtype.char.upper())
 
 
