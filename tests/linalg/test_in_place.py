@@ -63,7 +63,7 @@ def arrays(found: Any) -> tuple[Array, ...]:
 @pytest.mark.parametrize("name", OPS)
 def test_the_same_results(rng: np.random.Generator, name: str, order: Any) -> None:
     run, check = OPS[name]
-    for dtype in DTYPES:
+    for dtype in DTYPES if order == "C" else DTYPES[1::2]:
         for n in (1, 7, 150):  # by way of `single`, and tiles of which the last is cut
             g = draw(rng, (n, n), dtype)
             given = g @ adjoint(g) / n + 2 * np.eye(n, dtype=dtype)
