@@ -16,8 +16,8 @@ A batch may fail in part: `on_error` says what happens.
 arithmetic takes its course: results of that member are NaN, or it fails; other members are as they
 would be alone.
 
-`overwrite_a=True` lets a routine use the memory of its operand, whose contents are lost: `solve` of one
-contiguous matrix factors it in place.
+`overwrite_a=True` lets a routine use the memory of its operand, whose contents are lost: one contiguous
+matrix that is large enough is factored in place.
 """
 
 from .._base.errors import LinAlgError

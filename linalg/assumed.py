@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import CallError, OptionError
+from .._base.errors import OptionError
 from ..backend.catalogue import Attrs
 from ..backend.cpu import linalg as cpu
 from ..backend.cpu.linalg import structured
-from ..program.trace import Traced
 from . import rules
 from .failures import OnError
 from .op import Array, apply, define
 from .operands import check_square, columns
-from .ops import NOT_DEFINITE, SINGULAR
+from .ops import NOT_DEFINITE, SINGULAR, triangle
 from .selection import kind_of, select
 from .solving import finished, system
 
@@ -30,13 +29,7 @@ def solve_assumed(
         raise OptionError(f"{call}: systems are square; use lstsq")
     x, y = system("solve", a, b)
     check_square("solve", x)
-    if kind == "auto":
-        kind = select(x).kind
-        if kind == "positive definite":
-            kind = "perhaps positive definite"
     x, y, is_vector = columns("solve", x, y, y)
-    if type(x) is Traced and kind == "banded":
-        raise CallError(f"{call}: the width of a band is not known inside trace")
     op = POSITIVE if kind == "positive definite" else ASSUMED
     attrs: Attrs = {"kind": kind} | ({"lower": True} if lower else {})
     (found,), info = apply(op, call, (x, y), attrs, on_error, check_finite)
@@ -44,7 +37,11 @@ def solve_assumed(
 
 
 def _run(attrs: Attrs, a: Array, b: Array) -> tuple[tuple[Array], Array]:
-    x, info = _solve(attrs["kind"], a, b, attrs.get("lower", False))
+    kind = attrs["kind"]
+    if kind == "auto":
+        kind = select(a).kind
+        kind = "perhaps positive definite" if kind == "positive definite" else kind
+    x, info = _solve(kind, a, b, attrs.get("lower", False))
     return (x,), info
 
 
@@ -76,5 +73,16 @@ def _by_cholesky(a: Array, b: Array, lower: bool, perhaps: bool) -> tuple[Array,
     return x, info
 
 
-ASSUMED = define("solve_assumed", rules.solution, _run, SINGULAR)
-POSITIVE = define("solve_positive", rules.solution, _run, NOT_DEFINITE)
+def _read(attrs: Attrs, a: Array, b: Array) -> tuple[Array, Array]:
+    kind = attrs["kind"]
+    if kind == "diagonal":
+        return np.diagonal(a, axis1=-2, axis2=-1)[..., None], b
+    if kind in ("upper triangular", "lower triangular"):
+        return triangle(a, kind == "lower triangular"), b
+    if kind in ("general", "banded", "auto"):
+        return a, b
+    return triangle(a, attrs.get("lower", False)), b
+
+
+ASSUMED = define("solve_assumed", rules.solution, _run, SINGULAR, _read)
+POSITIVE = define("solve_positive", rules.solution, _run, NOT_DEFINITE, _read)

@@ -18,7 +18,7 @@ from .beyond import finished, one_of
 from .failures import OnError
 from .op import Specs, apply, define
 from .operands import adjoint, check_square, matrices, same_batch, square, wrap_of
-from .ops import NO_EIGENVALUES
+from .ops import NO_EIGENVALUES, read_hermitian, triangle
 from .results import EighResult
 
 Array = np.ndarray[Any, Any]
@@ -313,11 +313,16 @@ def _two_sided(attrs: Attrs, a: Array) -> Outputs:
     return (w, left, right), info
 
 
+def _read_both(attrs: Attrs, a: Array, b: Array) -> tuple[Array, ...]:
+    return *read_hermitian(attrs, a), triangle(b, not attrs.get("upper", False))
+
+
 EIGH_GENERALIZED = define(
     "eigh_generalized",
     _generalized_rule,
     _generalized,
     "b is not positive definite, or eigenvalues did not converge",
+    _read_both,
 )
-EIGH_SUBSET = define("eigh_subset", _subset_rule, _subset, NO_EIGENVALUES)
+EIGH_SUBSET = define("eigh_subset", _subset_rule, _subset, NO_EIGENVALUES, read_hermitian)
 EIG_TWO_SIDED = define("eig_two_sided", _two_sided_rule, _two_sided, NO_EIGENVALUES)

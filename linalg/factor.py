@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-import numpy as np
-
-from .._base.errors import CallError, OptionError
-from ..program.trace import Traced
+from .._base.errors import OptionError
 from . import ops
 from .beyond import one_of
 from .failures import OnError
@@ -253,25 +250,14 @@ def lu(
            [4., 4.]])
     """
     x, wrap = matrix("lu", a), wrap_of(a)
-    if type(x) is Traced and (permute_l or p_indices):
-        raise CallError("lu(permute_l=..., p_indices=...): a trace has P, L and U; multiply P @ L")
-    attrs = {"overwrite": True} if overwrite_a else {}
-    if type(x) is Traced:
-        found, info = apply(ops.LU, "lu", (x,), attrs, on_error, check_finite)
-        return (LUResult(*found), info) if on_error == "info" else LUResult(*found)
-    (packed, pivots), info = apply(ops.LU_FACTOR, "lu", (x,), attrs, on_error, check_finite)
-    lower, upper = ops.triangles(packed)
-    order = ops.row_order(pivots, x.shape[-2])
-    result: Any
-    if permute_l:
-        result = (np.take_along_axis(lower, order[..., None], axis=-2), upper)
-    elif p_indices:
-        result = (order, lower, upper)
-    else:
-        result = (ops.permutation(order, packed.dtype), lower, upper)
+    given = (("permute_l", permute_l), ("p_indices", p_indices and not permute_l))
+    attrs: dict[str, Any] = {name: True for name, asked in given if asked}
+    if overwrite_a:
+        attrs["overwrite"] = True
+    found, info = apply(ops.LU, "lu", (x,), attrs, on_error, check_finite)
     if wrap is not None:
-        result = tuple(map(wrap, result))
-    result = LUResult(*result) if len(result) == 3 else result
+        found = tuple(map(wrap, found))
+    result: Any = LUResult(*found) if len(found) == 3 else tuple(found)
     return (result, info) if on_error == "info" else result
 
 

@@ -12,9 +12,10 @@ from ..backend.cpu import linalg as cpu
 from ..backend.cpu.linalg import structured
 from ..program.trace import Traced
 from .factor import svd
-from .failures import OnError, check_on_error, settle
+from .failures import NOT_FINITE, OnError, check_on_error, settle
+from .op import not_finite
 from .operands import Array, adjoint, broadcast, columns, common, matrix, operand
-from .ops import NOT_DEFINITE, SINGULAR, pseudoinverse
+from .ops import NOT_DEFINITE, SINGULAR, pseudoinverse, triangle
 from .results import SlogdetResult
 from .selection import Choice, kind_of, select
 from .solving import finished, number, transposed
@@ -30,7 +31,8 @@ class Factorization:
         shape: of a.
         dtype: of a.
         info: int32 [...]: 0 for a good member; else one plus its first pivot that is zero, or the order
-            of its first leading minor that is not positive.
+            of its first leading minor that is not positive; -1 where elements that are read are NaN or
+            infinite.
     """
 
     kind: str
@@ -150,7 +152,18 @@ def factorize(a: Any, kind: str | None = "auto") -> Factorization:
     if choice.kind == "positive definite" and asked == "auto" and info.any():
         choice = Choice("general", "a equals its adjoint, but is not positive definite")
         parts, info = _factors("general", x)
+    infinite = not_finite(_read(choice.kind, x))
+    if infinite is not None:
+        info = np.where(infinite, np.int32(NOT_FINITE), info)
     return Factorization(choice.kind, choice.reason, x.shape, x.dtype, info, parts)
+
+
+def _read(kind: str, a: Array) -> tuple[Array]:
+    if kind == "diagonal":
+        return (np.diagonal(a, axis1=-2, axis2=-1)[..., None],)
+    if kind in ("upper triangular", "lower triangular", "positive definite"):
+        return (triangle(a, kind != "upper triangular"),)
+    return (a,)
 
 
 def factorize_as(f: Factorization, dtype: np.dtype[Any]) -> Factorization:

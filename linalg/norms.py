@@ -12,6 +12,7 @@ from ..program.trace import Traced
 from . import ops
 from .factor import svd
 from .failures import OnError, check_on_error
+from .norms_traced import COND, NORM, VECTOR_NORM, recorded_norm, recorded_rank
 from .op import apply
 from .operands import matrix, operand, wrap_of
 from .solving import inv, number
@@ -57,7 +58,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     """
     given = operand("norm", x)
     if type(given) is Traced:
-        given.__array__()
+        return recorded_norm(NORM, given, ord, axis, keepdims)
     axes = _two_axes(given, axis)
     if axes is None or ord not in SINGULAR_ORDERS:
         try:
@@ -116,6 +117,8 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     array([ 5., 10.])
     """
     x = operand("vector_norm", x)
+    if type(x) is Traced:
+        return recorded_norm(VECTOR_NORM, x, ord, axis, keepdims)
     if axis is None or isinstance(axis, (tuple, list)):
         axes = range(x.ndim) if axis is None else axis
         merged = tuple(np.atleast_1d(np.arange(x.ndim)[list(axes)]))
@@ -141,6 +144,8 @@ def cond(x: Any, p: Any = None) -> Any:
     np.float64(2.0)
     """
     a = matrix("cond", x)
+    if type(a) is Traced:
+        return apply(COND, "cond", (a,), {} if p is None else {"p": p}, "raise")[0][0]
     if 0 in a.shape[-2:]:
         raise MatrixShapeError("cond is not defined on empty arrays")
     with np.errstate(all="ignore"):
@@ -180,6 +185,8 @@ def matrix_rank(
     if rtol is not None and tol is not None:
         raise OptionError("matrix_rank: `tol` and `rtol` can't be both set.")
     x = operand("matrix_rank", A)
+    if type(x) is Traced:
+        return recorded_rank(x, {"tol": tol, "rtol": rtol, "hermitian": hermitian or None})
     if x.ndim < 2:
         return int(not (x == 0).all())
     s = svd(x, compute_uv=False, hermitian=hermitian)

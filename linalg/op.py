@@ -20,6 +20,7 @@ Array = np.ndarray[Any, Any]
 Specs = tuple[ArraySpec, ...]
 Rule = Callable[[Attrs, Specs], Specs]
 Run = Callable[..., tuple[tuple[Any, ...], Array | None]]
+Reads = Callable[..., tuple[Array, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +32,29 @@ class Op:
         run: `run(attrs, *arrays) -> (outputs, info)` on the CPU. Arrays have one dtype and equal batch
             shapes; `info` [batch...] says which members failed, None if nothing can.
         failure: what failed where info > 0.
+        reads: `reads(attrs, *arrays)` has zeros for the elements that are not read; None if all are.
     """
 
     name: str
     run: Run
     failure: str
+    reads: Reads | None = None
 
     @property
     def family(self) -> str:
         return f"linalg.{self.name}.v1"
 
 
-def define(name: str, rule: Rule, run: Run, failure: str = "failed") -> Op:
+def define(
+    name: str, rule: Rule, run: Run, failure: str = "failed", reads: Reads | None = None
+) -> Op:
     """Declare an op and its runtime on the CPU.
 
     The family has the outputs that `rule` gives, and after them the codes if the attribute `on_error`
     is "info". A program is told what to do on failure by the attributes `on_error` and `check_finite`;
     without them it raises, and looks for no NaN.
     """
-    op = Op(name, run, failure)
+    op = Op(name, run, failure, reads)
 
     def infer(attrs: Attrs, inputs: Specs) -> Specs:
         outputs = rule(attrs, inputs)
@@ -82,7 +87,7 @@ def apply(
     for x in arrays:
         if type(x) is Traced:
             return _recorded(op, call, arrays, attrs, on_error, check_finite)
-    if on_error != "raise" or check_finite:
+    if on_error != "raise" or (check_finite and not_finite(arrays) is not None):
         return execute(op, call, attrs, arrays, on_error, check_finite)
     outputs, info = op.run(attrs, *arrays)  # of one small matrix this is as fast as what it runs
     if info is not None and info is not GOOD and any_failed(info):
@@ -100,6 +105,8 @@ def execute(
 ) -> tuple[tuple[Any, ...], Array]:
     """Run an op and settle what failed."""
     infinite = not_finite(arrays) if check_finite else None
+    if infinite is not None and op.reads is not None:
+        infinite = not_finite(op.reads(attrs, *arrays))
     if infinite is not None:
         arrays = tuple(
             np.where(infinite[..., None, None], 0, x) if x.dtype.kind in "fc" else x for x in arrays

@@ -97,6 +97,9 @@ def check_square(call: str, x: Any) -> None:
 
 def columns(call: str, a: Any, b: Any, b_given: Any) -> tuple[Any, Any, bool]:
     """a and b with equal batch axes, and whether b is one vector: then it has become one column."""
+    plain = type(a) is np.ndarray and type(b) is np.ndarray
+    if plain and a.ndim == 2 and b.ndim < 3 and a.shape[:1] == b.shape[:1]:  # nothing to broadcast
+        return (a, b, False) if b.ndim == 2 else (a, b[:, None], True)
     is_vector = len(b.shape) == 1
     if len(b.shape) == 0:
         raise MatrixShapeError(f"{call}: b has no axis; give a vector, or a stack of matrices")

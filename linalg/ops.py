@@ -107,8 +107,13 @@ def _triangular_solve(attrs: Attrs, a: Array, b: Array) -> Outputs:
 
 
 def _lu(attrs: Attrs, a: Array) -> Outputs:
-    packed, pivots, _ = cpu.lu(a)
-    return (permutation(row_order(pivots, a.shape[-2]), a.dtype), *triangles(packed)), None
+    packed, pivots, _ = cpu.lu(a, overwrite=_free(attrs, a))
+    order = row_order(pivots, a.shape[-2])
+    lower, upper = triangles(packed)
+    if attrs.get("permute_l"):
+        return (np.take_along_axis(lower, order[..., None], axis=-2), upper), None
+    first = order if attrs.get("p_indices") else permutation(order, a.dtype)
+    return (first, lower, upper), None
 
 
 def _full_piv_lu(attrs: Attrs, a: Array) -> Outputs:
@@ -124,7 +129,9 @@ def _full_piv_lu_solve(attrs: Attrs, *operands: Array) -> Outputs:
     with np.errstate(all="ignore"):
         order = np.stack([x @ index for x in (p, q)])
     order = np.where(np.isfinite(order), order, -1).astype(np.intp)
-    (rows, cols), failed = _usable(order, "full_piv_lu_solve: a permutation")
+    (rows, cols), failed = _usable(order, call := "full_piv_lu_solve: a permutation")
+    if (np.sort((rows, cols), axis=-1) != np.arange(p.shape[-1])).any():
+        raise CallError(f"{call} names a row twice; give what full_piv_lu returned")
     x, info = full_pivot.full_piv_lu_solve(lower, upper, rows, cols, b, attrs.get("trans", "N"))
     return (x,), info if failed is None else np.where(failed.any(axis=0), NOT_FINITE, info)
 
@@ -211,8 +218,33 @@ def pseudoinverse(u: Any, s: Array, vh: Any, rcond: Any) -> Array:
 
 
 def _lstsq(attrs: Attrs, a: Array, b: Array) -> Outputs:
-    *found, info = cpu.lstsq(a, b, attrs["rcond"], overwrite=_free(attrs, a, b))
+    rcond = attrs.get("rcond", float(np.finfo(a.dtype).eps * max(a.shape[-2:])))
+    *found, info = cpu.lstsq(a, b, rcond, overwrite=_free(attrs, a, b))
     return tuple(found), info
+
+
+def triangle(a: Array, lower: bool, diagonal: bool = True) -> Array:
+    """One triangle of a, zeros elsewhere."""
+    off = 0 if diagonal else 1
+    return np.tril(a, -off) if lower else np.triu(a, off)
+
+
+def _read_cholesky(attrs: Attrs, a: Array) -> tuple[Array]:
+    return (triangle(a, not attrs.get("upper", False)),)
+
+
+def read_hermitian(attrs: Attrs, a: Array) -> tuple[Array, Array]:
+    """Of the diagonal the real part."""
+    lower = not attrs.get("upper", False)
+    return triangle(a, lower, False), np.diagonal(a, axis1=-2, axis2=-1).real[..., None]
+
+
+def _read_cho_solve(attrs: Attrs, c: Array, b: Array) -> tuple[Array, Array]:
+    return triangle(c, not attrs.get("upper", False)), b
+
+
+def _read_triangular(attrs: Attrs, a: Array, b: Array) -> tuple[Array, Array]:
+    return triangle(a, attrs.get("lower", False), not attrs.get("unit_diagonal", False)), b
 
 
 def _free(attrs: Attrs, x: Array, other: Array | None = None) -> bool:
@@ -222,7 +254,7 @@ def _free(attrs: Attrs, x: Array, other: Array | None = None) -> bool:
     return other is None or not np.may_share_memory(x, other)
 
 
-CHOLESKY = define("cholesky", rules.like_matrix, _cholesky, NOT_DEFINITE)
+CHOLESKY = define("cholesky", rules.like_matrix, _cholesky, NOT_DEFINITE, _read_cholesky)
 SOLVE = define("solve", rules.solution, _solve, SINGULAR)
 INV = define("inv", rules.like_matrix, _inv, SINGULAR)
 DET = define("det", rules.determinant, _det)
@@ -232,10 +264,12 @@ LU = define("lu", rules.unpacked_lu, _lu)
 FULL_PIV_LU = define("full_piv_lu", rules.fully_pivoted_lu, _full_piv_lu)
 FULL_PIV_LU_SOLVE = define("full_piv_lu_solve", rules.solution, _full_piv_lu_solve, SINGULAR)
 LU_SOLVE = define("lu_solve", rules.solution, _lu_solve, SINGULAR)
-CHO_SOLVE = define("cho_solve", rules.solution, _cho_solve, SINGULAR)
-TRIANGULAR_SOLVE = define("triangular_solve", rules.solution, _triangular_solve, SINGULAR)
+CHO_SOLVE = define("cho_solve", rules.solution, _cho_solve, SINGULAR, _read_cho_solve)
+TRIANGULAR_SOLVE = define(
+    "triangular_solve", rules.solution, _triangular_solve, SINGULAR, _read_triangular
+)
 QR = define("qr", rules.orthogonal, _qr)
-EIGH = define("eigh", rules.hermitian_spectrum, _eigh, NO_EIGENVALUES)
+EIGH = define("eigh", rules.hermitian_spectrum, _eigh, NO_EIGENVALUES, read_hermitian)
 SVD = define("svd", rules.singular, _svd, NO_SVD)
 EIG = define("eig", rules.general_spectrum, _eig, NO_EIGENVALUES)
 PINV = define("pinv", rules.pseudoinverse, _pinv, NO_SVD)

@@ -74,12 +74,16 @@ def packed_lu(attrs: Attrs, inputs: Specs) -> Specs:
 
 
 def unpacked_lu(attrs: Attrs, inputs: Specs) -> Specs:
-    """[..., m, n] -> real [..., m, m], [..., m, k], [..., k, n] where k = min(m, n)"""
+    """[..., m, n] -> real [..., m, m] or indices [..., m], [..., m, k], [..., k, n]; k = min(m, n)"""
     (x,) = inputs
     batch, m, n = parts(x)
     k = minimum(m, n)
-    p = ArraySpec(real(x.dtype), (*batch, m, m))
-    return p, ArraySpec(x.dtype, (*batch, m, k)), ArraySpec(x.dtype, (*batch, k, n))
+    factors = ArraySpec(x.dtype, (*batch, m, k)), ArraySpec(x.dtype, (*batch, k, n))
+    if attrs.get("permute_l"):
+        return factors
+    if attrs.get("p_indices"):
+        return ArraySpec(np.dtype(np.intp), (*batch, m)), *factors
+    return ArraySpec(real(x.dtype), (*batch, m, m)), *factors
 
 
 def fully_pivoted_lu(attrs: Attrs, inputs: Specs) -> Specs:

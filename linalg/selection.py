@@ -81,7 +81,10 @@ def select(a: Any) -> Choice:
     """
     x = matrix("select", a)
     if type(x) is Traced:
-        raise ConversionError(f"select: {x!r} is traced and has no elements yet; name the kind")
+        raise ConversionError(
+            f"select: {x!r} is traced and has no elements yet; name the kind, or use "
+            f'solve(assume_a="auto"), which looks at them when the program runs'
+        )
     m, n = x.shape[-2:]
     if m != n:
         kind = "tall" if m > n else "wide"

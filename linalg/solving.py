@@ -410,11 +410,11 @@ def lstsq(
     """
     x, y = system("lstsq", a, b)
     x, y, is_vector = columns("lstsq", x, y, y)
-    if rcond is None:
-        rcond = _default_rcond("lstsq", x)
-    elif rcond < 0:  # what that means differs from one routine to another
+    attrs: dict[str, Any] = {}
+    if rcond is not None and rcond < 0:  # what that means differs from one routine to another
         rcond = float(np.finfo(x.dtype).eps) / 2  # as gelsd has it
-    attrs: dict[str, Any] = {"rcond": float(rcond)}
+    if rcond is not None:
+        attrs["rcond"] = float(rcond)
     if overwrite_a:
         attrs["overwrite"] = True
     found, info = apply(ops.LSTSQ, "lstsq", (x, y), attrs, on_error, check_finite)
@@ -429,13 +429,6 @@ def lstsq(
         solution, residuals = wrap(solution), wrap(residuals)
     result = LstsqResult(solution, residuals, rank, s)
     return (result, info) if on_error == "info" else result
-
-
-def _default_rcond(call: str, a: Any) -> float:
-    m, n = a.shape[-2:]
-    if type(m) is not int or type(n) is not int:
-        raise OptionError(f"{call}(rcond=None): sizes of {a!r} are known later; give a number")
-    return float(np.finfo(a.dtype).eps * max(m, n))
 
 
 def tensorsolve(a: Any, b: Any, axes: Any = None, *, on_error: OnError = "raise") -> Any:

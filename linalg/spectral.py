@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import ConversionError, OptionError
-from ..program.trace import Traced
-from . import ops
+from .._base.errors import OptionError
+from ..backend.catalogue import Attrs
+from ..backend.cpu import linalg as cpu
+from . import ops, rules
 from .failures import OnError
-from .op import apply
+from .op import Array, apply, define
 from .operands import adjoint, square, wrap_of
 from .results import EighResult, EigResult, SVDResult
 
@@ -133,21 +134,32 @@ def eigvalsh(
 def hermitian_svd(a: Any, compute_uv: bool, check_finite: bool, on_error: OnError) -> Any:
     """a = V w Vᴴ  =>  U = V, S = |w|, Vh = sign(w) Vᴴ, sorted by S."""
     x, wrap = square("svd", a), wrap_of(a)
-    if type(x) is Traced:
-        raise ConversionError(
-            f"svd(hermitian=True): {x!r} is traced, and values cannot be sorted there; use eigh"
-        )
     attrs: dict[str, Any] = {} if compute_uv else {"vectors": False}
-    (w, *v), info = apply(ops.EIGH, "svd", (x,), attrs, on_error, check_finite)
+    found, info = apply(HERMITIAN_SVD, "svd", (x,), attrs, on_error, check_finite)
+    if not compute_uv:
+        (result,) = found
+    elif wrap is None:
+        result = SVDResult(*found)
+    else:
+        result = SVDResult(wrap(found[0]), found[1], wrap(found[2]))
+    return (result, info) if on_error == "info" else result
+
+
+def _hermitian_svd(attrs: Attrs, a: Array) -> tuple[tuple[Array, ...], Array]:
+    w, v, info = cpu.eigh(a, True, attrs.get("vectors", True))
     s = abs(w)
     order = np.argsort(-s, axis=-1, kind="stable")
-    result: Any = np.take_along_axis(s, order, axis=-1)
-    if compute_uv:
-        u = np.take_along_axis(v[0], order[..., None, :], axis=-1)
-        sign = np.where(np.take_along_axis(w, order, axis=-1) < 0, -1, 1).astype(w.dtype)
-        vh = adjoint(u * sign[..., None, :])
-        result = SVDResult(*((u, result, vh) if wrap is None else (wrap(u), result, wrap(vh))))
-    return (result, info) if on_error == "info" else result
+    s = np.take_along_axis(s, order, axis=-1)
+    if v is None:
+        return (s,), info
+    u = np.take_along_axis(v, order[..., None, :], axis=-1)
+    sign = np.where(np.take_along_axis(w, order, axis=-1) < 0, -1, 1).astype(w.dtype)
+    return (u, s, adjoint(u * sign[..., None, :])), info
+
+
+HERMITIAN_SVD = define(
+    "hermitian_svd", rules.singular, _hermitian_svd, ops.NO_EIGENVALUES, ops.read_hermitian
+)
 
 
 def _triangle(call: str, uplo: Any) -> dict[str, Any]:

@@ -219,8 +219,8 @@ def kept(
         stays = tails[..., :-1] > cutoff * tails[..., :1]
     else:
         stays = tails[..., :-1] > (cutoff / top / top)[..., None]
-    lost = np.isnan(s).any(axis=-1)
-    ranks = np.where(lost, k, stays.sum(axis=-1, dtype=np.int64))
+    lost = np.isnan(s).any(axis=-1)  # it is to make no result of the batch larger
+    ranks = np.where(lost, 1, stays.sum(axis=-1, dtype=np.int64))
     return np.clip(ranks, min(1, k), k if max_rank is None else min(k, max_rank))
 
 

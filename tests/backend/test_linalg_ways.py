@@ -355,11 +355,32 @@ def test_lu_solve_of_a_batch(dtype: str, rng: np.random.Generator) -> None:
     close(np.abs(batched.svd(a, full=True)[0]), np.abs(plain.svd(a, full=True)[0]))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_full_matrices_of_an_svd(dtype: str, rng: np.random.Generator) -> None:
+    """Lanes complete the basis by reflections; the columns that were there stay what they were."""
+    for shape in ((6, 3), (3, 6), (5, 1), (1, 5), (4, 4)):
+        a = draw(rng, (9, *shape), dtype)
+        a[2] = 0
+        a[3, :, 0] = 0
+        m, n = shape
+        k = min(shape)
+        for module in (interleaved, batched):
+            u, s, vh, info = module.svd(a, full=True)
+            assert not info.any()
+            assert (u.shape, s.shape, vh.shape) == ((9, m, m), (9, k), (9, n, n))
+            assert u.flags.c_contiguous
+            assert vh.flags.c_contiguous
+            close(u[..., :k] * s[:, None] @ vh[:, :k], a)
+            for q in (u, vh):
+                one = np.eye(q.shape[-1], dtype=dtype)
+                close(q @ q.swapaxes(-1, -2).conj(), np.broadcast_to(one, q.shape))
+
+
 def test_the_way_depends_on_shapes_and_options() -> None:
     many = np.empty((100000, 4, 4))
     with options(threads=2):
         assert way("solve", many) == "interleaved"
-        assert way("svd", np.empty((100000, 4, 3)), full=True) == "batched"
+        assert way("svd", np.empty((100000, 4, 3))) == "interleaved"
         assert way("eig", many) == "batched"
         assert way("solve", np.empty((4, 300, 300))) == "batched"
         assert way("solve", np.empty((1, 300, 300))) == "plain"

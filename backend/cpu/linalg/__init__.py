@@ -108,7 +108,7 @@ def svd(
     a: Array, full: bool = False, vectors: bool = True, *, overwrite: bool = False
 ) -> tuple[Array | None, Array, Array | None, Array]:
     """u s vᴴ = a."""
-    return module("svd", a, full=full).svd(a, full, vectors, overwrite=overwrite)
+    return module("svd", a).svd(a, full, vectors, overwrite=overwrite)
 
 
 def eig(

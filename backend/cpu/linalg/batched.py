@@ -15,9 +15,9 @@ from ...dtypes import real_of
 from ..kernels.linalg.steps import LOWER, UPPER
 from .finite import cleared, spoil
 from .panels import made
-from .plain import Array, QRMode, Trans
+from .plain import Array, QRMode, Trans, lowered, risen, shrunk, tell_nan
 from .routines import Steps
-from .scaling import in_range
+from .scaling import in_range, lifted, lifted_system
 
 
 def stacked(x: Array, core: int = 2) -> Array:
@@ -64,12 +64,14 @@ def cholesky(a: Array, lower: bool = True, *, overwrite: bool = False) -> tuple[
     uplo, size = steps.constant("U" if lower else "L"), steps.constant(n)
     steps.call("potrf", uplo, size, to, size, steps.array(stacked(info, 0)))
     steps.run(info.size)
+    tell_nan(factor, info)
     return factor, info
 
 
 def lu(a: Array, *, overwrite: bool = False) -> tuple[Array, Array, Array]:
     (m, n), info = a.shape[-2:], _info(a)
     packed, pivots = _new(a, m, n), _new(a, min(m, n), dtype=np.int32)
+    a, powers = lifted(a)
     steps = Steps(a.dtype)
     work, rows = _packed(steps, a), steps.constant(m)
     found, code = steps.array(stacked(pivots, 1)), steps.array(stacked(info, 0))
@@ -77,12 +79,13 @@ def lu(a: Array, *, overwrite: bool = False) -> tuple[Array, Array, Array]:
     _unpacked(steps, work, m, packed)
     steps.run(info.size)
     pivots -= 1
-    return packed, pivots, info
+    return lowered(packed, powers), pivots, info
 
 
 def lu_solve(lu: Array, pivots: Array, b: Array, trans: Trans = "N") -> Array:
     n, k = b.shape[-2:]
     x = _new(b, n, k)
+    lu, b, powers = lifted_system(lu, b, "upper")
     steps = Steps(b.dtype)
     work, right = _packed(steps, lu), _packed(steps, b)
     size, columns = steps.constant(n), steps.constant(k)
@@ -91,12 +94,13 @@ def lu_solve(lu: Array, pivots: Array, b: Array, trans: Trans = "N") -> Array:
     steps.call("getrs", steps.constant(trans), size, columns, work, size, found, right, size, code)
     _unpacked(steps, right, n, x)
     steps.run(x.size // (n * k))
-    return x
+    return risen(x, powers)
 
 
 def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     (n, k), info = b.shape[-2:], _info(a)
     x = _new(a, n, k)
+    a, b, powers = lifted_system(a, b)
     steps = Steps(a.dtype)
     work, right = _packed(steps, a), _packed(steps, b)
     size, columns, pivots = steps.constant(n), steps.constant(k), steps.scratch(n, np.int32)
@@ -104,7 +108,7 @@ def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]
     steps.call("gesv", size, columns, work, size, pivots, right, size, code)
     _unpacked(steps, right, n, x)
     steps.run(info.size)
-    return x, info
+    return risen(x, powers), info
 
 
 def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
@@ -127,11 +131,13 @@ def _diagonal(a: Array) -> tuple[Array, Array]:
 
 
 def slogdet(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
+    a, powers = lifted(a)
     diagonal, sign = _diagonal(a)
     size = np.abs(diagonal)
     with np.errstate(all="ignore"):
         unit = np.where(size > 0, diagonal / size, diagonal)
-        return np.asarray(sign * unit.prod(axis=-1)), np.asarray(np.log(size).sum(axis=-1))
+        logabsdet = shrunk(np.asarray(np.log(size).sum(axis=-1)), powers, a.shape[-1])
+        return np.asarray(sign * unit.prod(axis=-1)), logabsdet
 
 
 def det(a: Array, *, overwrite: bool = False) -> Array:
@@ -157,7 +163,9 @@ def triangular_solve(
         x, info = triangular_solve(a, b.swapaxes(-1, -2), lower, other, unit_diagonal)
         return np.ascontiguousarray(x.swapaxes(-1, -2)), info
     (n, k), info = b.shape[-2:], _info(a)
-    x = _new(b, n, k)
+    x, powers = _new(b, n, k), None
+    if not unit_diagonal:
+        a, b, powers = lifted_system(a, b, "lower" if lower else "upper")
     steps = Steps(b.dtype)
     work, right = _packed(steps, a), _packed(steps, b)
     letters = "L" if lower else "U", trans, "U" if unit_diagonal else "N"
@@ -168,7 +176,7 @@ def triangular_solve(
     )  # fmt: skip
     _unpacked(steps, right, n, x)
     steps.run(info.size)
-    return x, info
+    return risen(x, powers), info
 
 
 def cho_solve(c: Array, b: Array, lower: bool = True, *, overwrite: bool = False) -> Array:
@@ -311,7 +319,6 @@ def eig(
     n, info, real = a.shape[-1], _info(a), real_of(a.dtype)
     dtype = np.result_type(a.dtype, np.complex64)
     w = _new(a, n, dtype=dtype)
-    a, powers = _in_range(a)
     steps = Steps(a.dtype)
     work, size = _packed(steps, a), steps.constant(n)
     code = steps.array(stacked(info, 0))
@@ -342,26 +349,7 @@ def eig(
         found = [None if v is None else _paired(v, w, dtype) for v in found]
     if factor is not None:
         w *= factor[..., None]
-    if powers is not None:
-        w *= np.ldexp(np.ones((), real), powers)[..., None]
     return w, found[0], found[1], info
-
-
-def _in_range(a: Array) -> tuple[Array, Array | None]:
-    """Matrices that geev would scale itself, divided by powers of two: the LAPACK of SciPy 1.17 forgets to
-    undo that for single precision."""
-    info = np.finfo(a.dtype)
-    low = np.sqrt(float(info.tiny)) / float(info.eps)
-    size = np.abs(a).max(axis=(-2, -1))
-    is_far = ((size > 1 / low) | (size < low)) & np.isfinite(size) & (size > 0)
-    if not is_far.any():
-        return a, None
-    powers = np.where(is_far, np.frexp(size)[1], 0)
-    half = powers // 2  # the power of two alone may overflow
-    one = np.ones((), real_of(a.dtype))
-    scaled = a * np.ldexp(one, -half)[..., None, None]
-    scaled *= np.ldexp(one, half - powers)[..., None, None]
-    return scaled, powers
 
 
 def _paired(v: Array, w: Array, dtype: Any) -> Array:

@@ -184,8 +184,10 @@ def eigh(
 def svd(
     a: Array, full: bool = False, vectors: bool = True, *, overwrite: bool = False
 ) -> tuple[Array | None, Array, Array | None, Array]:
-    """`full` for square matrices only. A wide one is read transposed, and u and vᴴ change places."""
+    """A wide one is read transposed, and u and vᴴ change places."""
     (m, n), (info, codes) = a.shape[-2:], _info(a)
+    if full and vectors and m != n:
+        return _full_svd(a)
     k = min(m, n)
     is_wide = n > m
     m, n = max(m, n), k
@@ -202,6 +204,22 @@ def svd(
     vectors_of_scratch = 3 * n * row + n * row_v + 3 * n
     run_panels(jacobi.svd_panels, ports, sizes, vectors_of_scratch, 4 * n, a.dtype, codes)
     return u, s, vh, info
+
+
+def _full_svd(a: Array) -> tuple[Array, Array, Array, Array]:
+    u, s, vh, info = svd(a)
+    assert u is not None
+    assert vh is not None
+    if a.shape[-2] > a.shape[-1]:
+        return _completed(u), s, vh, info
+    return u, s, np.ascontiguousarray(adjoint(_completed(adjoint(vh)))), info
+
+
+def _completed(q: Array) -> Array:
+    """A basis of all vectors that begins with the columns of q: Householder's reflections add the others."""
+    basis: Array = qr(q, "complete")[0]
+    basis[..., : q.shape[-1]] = q
+    return basis
 
 
 def lstsq(

@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from . import in_place
 from .finite import cleared, spoil
-from .scaling import in_range
+from .scaling import by_powers, in_range, lifted, lifted_system
 
 Array = np.ndarray[Any, Any]
 Trans = Literal["N", "T", "C"]
@@ -27,6 +28,10 @@ _TRANS = {"N": 0, "T": 1, "C": 2}
 
 def cholesky(a: Array, lower: bool = True, *, overwrite: bool = False) -> tuple[Array, Array]:
     """a = l @ lᴴ, or uᴴ @ u; `info` is the order of the first leading minor that is not positive."""
+    if overwrite and in_place.possible(a):
+        factor, info = in_place.cholesky(a, lower)
+        tell_nan(factor, info)
+        return factor, info
 
     def run(a: Array) -> Array:
         return np.linalg.cholesky(a) if lower else _adjoint(np.linalg.cholesky(_adjoint(a))).copy()
@@ -34,64 +39,68 @@ def cholesky(a: Array, lower: bool = True, *, overwrite: bool = False) -> tuple[
     def code(a: Array) -> int:
         return int(_lapack("potrf", a)[0](a, lower=lower)[1])
 
-    return _one_by_one(run, code, a)
+    factor, info = _one_by_one(run, code, a)
+    tell_nan(factor, info)
+    return factor, info
 
 
 def lu(a: Array, *, overwrite: bool = False) -> tuple[Array, Array, Array]:
     """p @ l @ u = a, packed; `info` is one plus the first diagonal element of u that is zero."""
+    if overwrite and in_place.possible(a) and (found := in_place.lu(a)) is not None:
+        return found
     info, packed = _good(a), np.empty(a.shape, a.dtype)
     pivots = np.empty((*a.shape[:-2], min(a.shape[-2:])), np.int32)
+    a, powers = lifted(a)
     if pivots.size:
         (getrf,) = _lapack("getrf", a)
         for k in np.ndindex(info.shape):
             packed[k], pivots[k], info[k] = getrf(a[k])
-    return packed, pivots, info
+    return lowered(packed, powers), pivots, info
 
 
 def lu_solve(lu: Array, pivots: Array, b: Array, trans: Trans = "N") -> Array:
     """x of a @ x = b, aᵀ @ x = b or aᴴ @ x = b, from what `lu` made of a."""
     x = np.empty(b.shape, b.dtype)
+    lu, b, powers = lifted_system(lu, b, "upper")
     if x.size:
         (getrs,) = _lapack("getrs", lu)
         for k in np.ndindex(b.shape[:-2]):
             x[k] = getrs(lu[k], pivots[k], b[k], trans=_TRANS[trans])[0]
-    return x
+    return risen(x, powers)
 
 
 def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
-    """x of a @ x = b; with `overwrite` one contiguous matrix is factored in its own memory."""
-    if overwrite and a.ndim == 2 and b.size and (a.flags.f_contiguous or a.flags.c_contiguous):
-        return _solve_in_place(a, b)
-    return _one_by_one(np.linalg.solve, _zero_pivot, a, b)
-
-
-def _solve_in_place(a: Array, b: Array) -> tuple[Array, Array]:
-    """By columns, row-major memory holds aᵀ, and a @ x = (aᵀ)ᵀ @ x."""
-    (getrf,), (getrs,) = _lapack("getrf", a), _lapack("getrs", a)
-    by_columns = a.flags.f_contiguous
-    lu, pivots, code = getrf(a if by_columns else a.T, overwrite_a=True)
-    x = np.empty(b.shape, b.dtype)
-    if not code:
-        x[...] = getrs(lu, pivots, b, trans=0 if by_columns else 1)[0]
-    return x, np.asarray(code, np.int32)
+    """x of a @ x = b."""
+    if overwrite and b.size and in_place.possible(a):
+        return in_place.solve(a, b)
+    a, b, powers = lifted_system(a, b)
+    x, info = _one_by_one(np.linalg.solve, _zero_pivot, a, b)
+    return risen(x, powers), info
 
 
 def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     """x of a @ x = 1."""
-    return _one_by_one(np.linalg.inv, _zero_pivot, a)
+    if overwrite and in_place.possible(a):
+        return in_place.inv(a)
+    a, powers = lifted(a)
+    x, info = _one_by_one(np.linalg.inv, _zero_pivot, a)
+    return risen(x, powers), info
 
 
 def det(a: Array, *, overwrite: bool = False) -> Array:
     """The product of the eigenvalues."""
+    a, powers = lifted(a)
     with np.errstate(all="ignore"):
-        return np.asarray(np.linalg.det(a))
+        found = np.asarray(np.linalg.det(a))
+    return found if powers is None else by_powers(found, -a.shape[-1] * powers)
 
 
 def slogdet(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     """(sign, log|det|) with det = sign * exp(log|det|); (0, -inf) of a singular matrix."""
+    a, powers = lifted(a)
     with np.errstate(all="ignore"):
         sign, logabsdet = np.linalg.slogdet(a)
-    return np.asarray(sign), np.asarray(logabsdet)
+    return np.asarray(sign), shrunk(np.asarray(logabsdet), powers, a.shape[-1])
 
 
 def triangular_solve(
@@ -112,7 +121,9 @@ def triangular_solve(
         other: Trans = "T" if trans == "N" else "N"
         x, info = triangular_solve(a, b.swapaxes(-1, -2), lower, other, unit_diagonal)
         return x.swapaxes(-1, -2).copy(), info
-    info, x = _good(a), np.empty(b.shape, b.dtype)
+    info, x, powers = _good(a), np.empty(b.shape, b.dtype), None
+    if not unit_diagonal:
+        a, b, powers = lifted_system(a, b, "lower" if lower else "upper")
     if a.shape[-1] and info.size:
         (trtrs,) = _lapack("trtrs", a)
         # LAPACK looks for zeros after it has returned early for no right-hand sides
@@ -122,7 +133,7 @@ def triangular_solve(
                 a[k], right[k], lower=lower, trans=_TRANS[trans], unitdiag=unit_diagonal
             )
             x[k] = found[:, : b.shape[-1]]
-    return x, info
+    return risen(x, powers), info
 
 
 def cho_solve(c: Array, b: Array, lower: bool = True, *, overwrite: bool = False) -> Array:
@@ -137,6 +148,10 @@ def cho_solve(c: Array, b: Array, lower: bool = True, *, overwrite: bool = False
 
 def qr(a: Array, mode: QRMode, *, overwrite: bool = False) -> Any:
     """q @ r = a. Mode "raw" gives NumPy's (h, tau), where h [..., n, m] holds the reflectors in rows."""
+    if overwrite and mode in ("r", "reduced") and in_place.possible(a):
+        found = in_place.qr(a, mode == "reduced")
+        if found is not None:
+            return found
     if mode == "r":
         return np.ascontiguousarray(np.linalg.qr(a, "r"))
     first, second = np.linalg.qr(a, mode)
@@ -147,6 +162,8 @@ def eigh(
     a: Array, lower: bool = True, vectors: bool = True, *, overwrite: bool = False
 ) -> tuple[Array, Array | None, Array]:
     """a @ v = v * w, w ascending and real; reads one triangle of a."""
+    if overwrite and in_place.possible(a):
+        return in_place.eigh(a, lower, vectors)
     triangle: Literal["L", "U"] = "L" if lower else "U"
 
     def run(a: Array) -> tuple[Array, ...]:
@@ -162,6 +179,10 @@ def svd(
     a: Array, full: bool = False, vectors: bool = True, *, overwrite: bool = False
 ) -> tuple[Array | None, Array, Array | None, Array]:
     """u * s @ vh = a, s descending."""
+    if overwrite and in_place.possible(a):
+        given = in_place.svd(a, full, vectors)
+        if given is not None:
+            return given
 
     def run(a: Array) -> tuple[Array, ...]:
         if vectors:
@@ -217,6 +238,36 @@ def lstsq(
 
 
 # ---- helpers -------------------------------------------------------------------------------------
+
+
+def tell_nan(factor: Array, info: Array) -> None:
+    """The codes of LAPACK's own potrf, where OpenBLAS's finds NaN on the diagonal and goes on."""
+    if not factor.size:
+        return
+    lost = np.isnan(factor[..., -1, -1]) & (info == 0)  # of NaN further up all that follows is NaN
+    if lost.any():
+        diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
+        np.copyto(info, np.isnan(diagonal).argmax(axis=-1) + 1, where=lost, casting="unsafe")
+
+
+def lowered(packed: Array, powers: Array | None) -> Array:
+    """Packed factors of matrices that were lifted: the scale is that of u."""
+    if powers is None:
+        return packed
+    upper = np.tri(*packed.shape[:-3:-1], dtype=np.bool_).T
+    return np.where(upper, by_powers(packed, -powers[..., None, None]), packed)
+
+
+def risen(x: Array, powers: Array | None) -> Array:
+    """Solutions for matrices that were lifted."""
+    return x if powers is None else by_powers(x, powers[..., None, None])
+
+
+def shrunk(logabsdet: Array, powers: Array | None, n: int) -> Array:
+    """Logarithms of determinants of matrices that were lifted."""
+    if powers is None:
+        return logabsdet
+    return np.asarray(logabsdet - powers * n * np.log(2.0), logabsdet.dtype)
 
 
 def _good(a: Array) -> Array:

@@ -6,6 +6,7 @@ A few microseconds each; the routines are looked up once for each dtype.
 from __future__ import annotations
 
 import math
+import operator
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from . import plain
 from .plain import GOOD, Array, QRMode
+from .scaling import tiny
 
 
 @cache
@@ -40,8 +42,17 @@ def _told(info: int) -> Array:
     return np.array(info, np.int32) if info else GOOD
 
 
+def _perhaps_tiny(a: Array) -> bool:
+    """Whether a look at all elements must tell if the matrix is one that scaling.py lifts."""
+    if not -1e-20 < a.item(0).real < 1e-20:  # far above what is tiny in single precision
+        return False
+    return bool(np.vdot(a, a).real < tiny(a.dtype.char)[0])
+
+
 def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     """x of a @ x = b."""
+    if _perhaps_tiny(a):
+        return plain.solve(a, b)
     _, _, x, info = _routine("gesv", a.dtype.char)(a, b)
     return np.ascontiguousarray(x), _told(info)
 
@@ -54,25 +65,27 @@ def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
 def det(a: Array, *, overwrite: bool = False) -> Any:
     """The product of the pivots, as numbers of Python: they overflow without a warning."""
     char = a.dtype.char
-    if char in "fF":
+    if char in "fF" or _perhaps_tiny(a):
         return plain.det(a)
     packed, pivots, _ = _routine("getrf", char)(a)
-    found = 1.0
-    for pivot, row, other in zip(
-        packed.diagonal().tolist(), range(len(pivots)), pivots.tolist(), strict=True
-    ):
-        found *= pivot if row == other else -pivot
-    return _TYPES[char](found)
+    found = math.prod(packed.diagonal().tolist())
+    is_odd = sum(map(operator.ne, pivots.tolist(), range(len(pivots)))) % 2
+    return _TYPES[char](-found if is_odd else found)
 
 
 def cholesky(a: Array, lower: bool = True, *, overwrite: bool = False) -> tuple[Array, Array]:
     """a = l lᴴ, or uᴴ u: of the transpose, which lies by columns, the transposed factors."""
     factor, info = _routine("potrf", a.dtype.char)(a.T, not lower)
+    last = factor.item(-1)
+    if last != last and not info:  # OpenBLAS goes on with NaN
+        return plain.cholesky(a, lower)
     return factor.T, _told(info)
 
 
 def lu(a: Array, *, overwrite: bool = False) -> tuple[Array, Array, Array]:
     """p l u = a, packed."""
+    if _perhaps_tiny(a):
+        return plain.lu(a)
     packed, pivots, info = _routine("getrf", a.dtype.char)(a)
     return np.ascontiguousarray(packed), pivots, _told(info)
 
@@ -90,7 +103,7 @@ def qr(a: Array, mode: QRMode, *, overwrite: bool = False) -> Any:
     if mode == "r":
         return r
     name = "ungqr" if char in "FD" else "orgqr"
-    q, _, _ = _routine(name, char)(packed[:, :k] if n > k else packed, tau)
+    q, _, _ = _routine(name, char)(packed[:, :k] if n > k else packed, tau, overwrite_a=True)
     return np.ascontiguousarray(q), r
 
 
@@ -115,10 +128,8 @@ def svd(
     """
     if a.dtype.char in "fF" or not math.isfinite(np.vdot(a, a).real):
         return plain.svd(a, full, vectors)
-    u, s, vh, info = _routine("gesdd", a.dtype.char)(a, vectors, full)
-    if not vectors:
-        return None, s, None, _told(info)
-    return np.ascontiguousarray(u), s, np.ascontiguousarray(vh), _told(info)
+    vh, s, u, info = _routine("gesdd", a.dtype.char)(a.T, vectors, full)  # aᵀ = vhᵀ s uᵀ
+    return (u.T, s, vh.T, _told(info)) if vectors else (None, s, None, _told(info))
 
 
 def eig(
@@ -139,16 +150,21 @@ def eig(
     w.real, w.imag = re, im
     if not right:
         return w, None, None, info
-    v = pairs.astype(w.dtype, order="C")
-    real, imag = v.real, v.imag
-    for k, positive in enumerate((im > 0).tolist()):
-        if (
-            positive
-        ):  # the real parts of a pair are in its first column, the imaginary ones in the other
-            imag[:, k] = pairs[:, k + 1]
-            real[:, k + 1] = pairs[:, k]
-            np.negative(pairs[:, k + 1], imag[:, k + 1])
-    return w, None, v, info
+    return w, None, _paired(pairs, im.tolist()), info
+
+
+def _paired(pairs: Array, im: list[float]) -> Array:
+    """Complex vectors: of a pair the real parts are in its first column, the imaginary ones in the other."""
+    n = len(im)
+    parts = np.zeros((n, 2 * n), pairs.dtype)
+    parts[:, ::2] = pairs
+    for k, value in enumerate(im[:-1]):
+        if value > 0:
+            other = pairs[:, k + 1]
+            parts[:, 2 * k + 1] = other
+            parts[:, 2 * k + 2] = pairs[:, k]
+            np.negative(other, parts[:, 2 * k + 3])
+    return parts.view(pairs.dtype.char.upper())
 
 
 @cache

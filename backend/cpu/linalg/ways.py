@@ -31,7 +31,7 @@ SHORT = 16  # order up to which half a panel is enough; beyond, every thread is 
 LINE = 64  # bytes of a vector
 
 
-def way(op: str, a: Array, b: Array | None = None, full: bool = False) -> Way:
+def way(op: str, a: Array, b: Array | None = None) -> Way:
     """How a function of the package does its work on matrices such as these.
 
     >>> way("qr", np.empty((10000, 4, 4))), way("qr", np.empty((3, 4, 4)))
@@ -50,7 +50,7 @@ def way(op: str, a: Array, b: Array | None = None, full: bool = False) -> Way:
         return "single" if len(shape) == 2 and op in SINGLE and n <= LARGEST else "plain"
     count = size // (m * n)
     real = a.itemsize // (2 if a.dtype.kind == "c" else 1)
-    is_possible = op in LANES and max(m, n) <= LARGEST and (m == n or not full)
+    is_possible = op in LANES and max(m, n) <= LARGEST
     if b is not None and max(b.shape[-2:]) > MOST_COLUMNS * max(m, n):
         is_possible = False
     least = LINE // (2 * real) if max(m, n) <= SHORT else LINE // real * num_threads()
@@ -59,9 +59,14 @@ def way(op: str, a: Array, b: Array | None = None, full: bool = False) -> Way:
     return "batched" if count >= max(2, num_threads()) or small == 0 else "plain"
 
 
-def module(op: str, a: Array, b: Array | None = None, full: bool = False) -> ModuleType:
+def module(op: str, a: Array, b: Array | None = None) -> ModuleType:
     """The module that does it."""
-    return _imported(way(op, a, b, full))
+    if a.ndim == 2 and op in SINGLE:  # what `way` says of small matrices, in half of the time
+        m, n = a.shape
+        work = m * n * (m if m < n else n)
+        if 0 < work < get_options().small and n <= LARGEST and (b is None or b.size):
+            return _imported("single")
+    return _imported(way(op, a, b))
 
 
 @cache
