@@ -69,7 +69,7 @@ class Device:
 
     @property
     def next_pool_id(self) -> int:
-        """The number of the next pool: they are given out in order, and never again."""
+        """The number of the next pool; they are given out in order, and never again."""
         return self._next_pool_id
 
     def new_pools(self, sizes: list[int]) -> list[int]:

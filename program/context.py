@@ -11,10 +11,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Any
 
-from .._base.errors import ClosedError, MergeError, NodeError
+from .._base.errors import CallError, ClosedError, MergeError, NodeError
 from .._base.numbers import format_bytes
 from ..backend.devices import Device
 from ..backend.devices import device as device_of
@@ -29,7 +30,7 @@ from .memory import Policy
 from .nodes import Node, check_fits
 from .ordering import Buffer, Ledger, Mark, Work
 from .placement import check_policy, place
-from .routine import Filling, Routine, runs
+from .routine import Filling, Routine, check_merge, runs
 
 MERGE_KEY = "merge buffer"
 
@@ -155,6 +156,10 @@ class Context:
             MemoryLimitError: there is no room; nothing is kept.
             ClosedError: the context is closed.
         """
+        if not isinstance(code, Code):
+            raise CallError(
+                f"link: a {type(code).__name__} is no Code; give Code(program, reads, writes)"
+            )
         call = f"link {code.name}"
         self._life.check_open(call)
         self._check_has(call, code)
@@ -174,13 +179,14 @@ class Context:
         work = Work(
             code.name,
             child._open(f"run {code.name}"),
-            runs(executable, code, self.device, buffers, filling),
+            runs(executable, code, self.device, buffers),
             tuple(buffers[node] for node in dict.fromkeys((*reads, *parts, *code.constants))),
             tuple(buffers[node] for node in writes),
             (),
             depends_on,
             mark,
             child,
+            _nothing if filling is None else partial(check_merge, self.device, code.name, filling),
         )
         return Routine(
             child,
@@ -328,6 +334,10 @@ def _host_array(node: Node, x: Any) -> Any:
     array = as_ndarray(x, "a context", 0)
     check_fits("the array", ArraySpec(array.dtype, array.shape), node)
     return array
+
+
+def _nothing() -> None:
+    """Nothing is expected in the merge buffer."""
 
 
 def _listing(context: Context) -> str:

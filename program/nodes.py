@@ -94,7 +94,7 @@ class Node:
 
     @property
     def merged(self) -> Merged:
-        """What the merge buffer holds of this node: a foreign version of it, as an input of code."""
+        """What the merge buffer holds of this node, a foreign version of it, as an input of code."""
         return Merged(self)
 
     def __repr__(self) -> str:

@@ -95,8 +95,11 @@ class Mark:
     @property
     def is_coming(self) -> bool:
         """Whether it has run, or will before all that is scheduled from now on."""
-        self.under_way = [event for event in self.under_way if not event.done()]
-        return self.completed > 0 or bool(self.under_way)
+        return self.completed > 0 or not all(event.done() for event in self.under_way)
+
+    def goes_on(self, event: Future[Any]) -> None:
+        """It is scheduled once more."""
+        self.under_way = [*(other for other in self.under_way if not other.done()), event]
 
 
 class Dependency(NamedTuple):
@@ -154,7 +157,8 @@ def _named(key: Any) -> str:
 class Work:
     """What is done on a device, with what it reads and writes there, and on other devices (`foreign`).
 
-    It holds the contexts whose memory that is: work under way keeps them open.
+    It holds the contexts whose memory that is: work under way keeps them open. `ready` is called when all
+    earlier work is done, and nothing is written yet.
     """
 
     name: str
@@ -166,6 +170,7 @@ class Work:
     depends_on: tuple[Dependency, ...] = ()
     mark: Mark = field(default_factory=lambda: Mark(""))
     holds: Any = None
+    ready: Callable[[], None] = lambda: None
 
     def prepared(self, argument: Any = None) -> Callable[[Future[Any]], Callable[[], Any]]:
         """What a runner takes."""
@@ -209,7 +214,7 @@ class Work:
         for buffer in self.foreign:
             buffer.readers = [reader for reader in buffer.readers if not reader.done()]
             buffer.readers.append(event)
-        self.mark.under_way.append(event)
+        self.mark.goes_on(event)
         return origins, others, made
 
     def _done(
@@ -224,11 +229,10 @@ class Work:
         for buffer, write in origins:
             write.check(buffer.node, self.name)
         self._check_order([one for one in self.depends_on if one.mark.completed == 0])
+        self.ready()
         for write in made:
-            write.has_begun = True
+            write.has_begun, write.before = True, None  # what was there is gone
         result = self.act(argument)
-        for write in made:
-            write.before = None  # a chain of all writes would grow for ever
         self.mark.completed += 1
         return result
 

@@ -95,8 +95,8 @@ class Routine:
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        """Names of the routines that must run before: in the line of contexts up from this one, who writes
-        what it reads, and who writes or reads what it writes."""
+        """Names of the routines that must run before, in the line of contexts up from this one. These are who
+        writes what it reads, and who writes or reads what it writes."""
         return tuple(one.mark.name for one in self._work.depends_on)
 
     @property
@@ -133,7 +133,6 @@ def runs(
     code: Code,
     device: Device,
     buffers: Mapping[Node, Buffer],
-    filling: Filling | None,
 ) -> Callable[[Any], None]:
     """What a run does: for each combination of static indices, the program on the buffers."""
     reads = tuple(
@@ -145,8 +144,6 @@ def runs(
     shown = _shown(executable, code)
 
     def act(choices: Any) -> None:
-        if filling is not None:
-            check_merge(device, code.name, filling)
         arrays = [
             device.pools.array_at(MERGE, node.spec) if buffer is None else buffer.array(node)
             for buffer, node in reads

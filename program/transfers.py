@@ -44,7 +44,7 @@ def device_to_device(
     >>> import numpy as np
     >>> from .code import Code
     >>> a, b, total = Node("a", (2,)), Node("b", (2,)), Node("total", (2,))
-    >>> here, there = Context("cpu:0").put({a: np.ones(2)}), Context("cpu:1").put({a: np.full(2, 4.0)})
+    >>> here, there = Context("cpu:6").put({a: np.ones(2)}), Context("cpu:7").put({a: np.full(2, 4.0)})
     >>> bring = device_to_device(a, here, there, into="merge")
     >>> add = bring.context.link(Code(lambda x, y: x + y, [a, a.merged], [total]))
     >>> bring.run(), add.run()
@@ -86,7 +86,7 @@ def _into_node(
         raise NodeError(f"{name}: the target lacks {node.root!r}, of which {node!r} is a part")
     parts = () if node.parent is None else (node.root,)
     mark = Mark(name)
-    local = (given.root,) if origin.device is dst.device and given in dst else ()
+    local = (given.root,) if dst._buffers.get(given.root) is origin else ()
     depends_on, ledger = dst._ledger.followed_by(mark, (*parts, *local), (node.root,))
     child = dst._child([node.root], ledger, dst._filling)
     target = child._buffers[node.root]
