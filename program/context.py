@@ -25,10 +25,11 @@ from ..backend.spec import ArraySpec
 from .bindings import Bindings
 from .code import Code
 from .dispatch import executable_for
+from .ledger import Ledger, Mark
 from .lifetime import Lifetime
 from .memory import Policy
 from .nodes import Node, check_fits
-from .ordering import Buffer, Ledger, Mark, Work
+from .ordering import Buffer, Work
 from .placement import check_policy, place
 from .routine import Filling, Routine, check_merge, runs
 

@@ -14,8 +14,9 @@ from .._base.errors import MergeError
 from ..backend.devices import MERGE, Device
 from .bindings import Bindings, odometer
 from .executable import Executable
+from .ledger import Mark
 from .nodes import Merged, Node
-from .ordering import Buffer, Mark, Work
+from .ordering import Buffer, Work
 
 if TYPE_CHECKING:
     from .code import Code

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from .._base.errors import CallError, NodeError, OptionError
 from ..backend.devices import MERGE
 from .context import MERGE_KEY, Context
+from .ledger import Mark
 from .nodes import Node, check_fits
-from .ordering import Buffer, Mark, Work
+from .ordering import Buffer, Work
 from .routine import Filling, Routine
 
 
