@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from ..program.sliced import ScaledSlices, SlicedExecutable
 from .explanation import explained, explanation
 from .lower import is_view
 from .plan import Plan
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 ONE, ZERO = 1, 0  # the defaults of alpha and beta: the same objects when nothing is given
 FEW = 64  # operands up to which a function that checks them is generated: Python compiles long ones slowly
@@ -108,6 +111,25 @@ class Expression:
         self._check(operands)
         result = self.contract(operands, out, alpha, beta)
         return as_torch(result) if out is None and any(map(is_torch, arrays)) else result
+
+    def submit(self, *arrays: Any, device: Any = "cpu", **keywords: Any) -> Future[Any]:
+        """The same call by the thread of a device, "cpu:1" say: calls of one device are made in order.
+
+        The arrays must stay as they are until it is done. While too many calls wait, this one waits.
+
+        Returns:
+            concurrent.futures.Future: the result or the exception; can be cancelled until the call begins.
+
+        >>> import numpy as np
+        >>> from einloom import compile
+        >>> expr = compile("ij,jk->ik", (2, 30), (30, 2))
+        >>> expr.submit(np.ones((2, 30)), np.ones((30, 2)), device="cpu:1").result()
+        array([[30., 30.],
+               [30., 30.]])
+        """
+        from ..program.dispatch import submit  # few calls need it, and it loads concurrent.futures
+
+        return submit(self, arrays, device, **keywords)
 
     def run_slices(
         self,

@@ -16,20 +16,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._base.errors import ProgramError
 from .._base.options import num_threads, options
 from ..backend.protocol import Backend, Kernel
 from ..backend.spec import ArraySpec, Axes
+from .bindings import check_values
 from .branches import Branches
 from .extension import bind_extension
 from .fused import Fused
 from .ir import Instruction, Program
 from .schedule import Schedule, schedule
 from .verify import verify
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 TABLE_FROM = 2000  # instructions; below, the generated function is faster to build and to run
 IDLE = 4  # arenas that are kept; more are made when more threads call, and dropped
@@ -90,7 +93,7 @@ class Executable:
 
     def __call__(self, *arrays: Any, out: Any = None, indices: tuple[int, ...] = ()) -> Any:
         if indices or self.program.indices:
-            self._check_indices(indices)
+            check_values(self.program.indices, indices)
         if out is None:
             return self.run(*arrays, *indices)
         if self._tail is None or out.dtype != self.program.slots[self.program.outputs[0]].dtype:
@@ -104,8 +107,45 @@ class Executable:
     ) -> Any:
         """Run one instruction at a time, none fused, as an oracle for the generated code or to measure
         each."""
-        self._check_indices(indices)
+        check_values(self.program.indices, indices)
         return self._unfused._loop(*arrays, *indices, seconds=seconds)
+
+    def submit(
+        self, *arrays: Any, out: Any = None, indices: tuple[int, ...] = (), device: Any = "cpu"
+    ) -> Future[Any]:
+        """The same call by the thread of a device, after what was submitted to it before. The future has the
+        result or the exception, and can be cancelled until the call begins; the arrays must stay as they are
+        until it is done. While too many calls wait, this one waits."""
+        from .dispatch import submit  # it makes executables
+
+        return submit(self, arrays, device, out=out, indices=indices)
+
+    def may_write_over(self, position: int) -> bool:
+        """Whether `out` may be the array that is given for this input: the last kernel alone writes, reads
+        the input element by element where it writes, and through nothing else."""
+        slot = self.program.inputs[position]
+        program = self.schedule.program
+        if self._tail is None or program.slots[slot].spec != program.slots[program.outputs[0]].spec:
+            return False
+        last, axes = self._tail
+        ins = program.instructions[last]
+        shown = self._showing(slot)
+        return axes == tuple(range(len(axes))) and all(
+            x == slot and ins.writes_over(k) for k, x in enumerate(ins.inputs) if x in shown
+        )
+
+    def shows(self, position: int, output: int) -> bool:
+        """Whether this output slot may be a view of the input."""
+        return output in self._showing(self.program.inputs[position])
+
+    def _showing(self, slot: int) -> set[int]:
+        """Slots that may look at a slot's memory; for all we know, what an extension makes does."""
+        found = {slot}
+        for ins in self.schedule.program.instructions:
+            opaque = ins.family is not None or isinstance(ins, Branches)
+            if (ins.may_view or opaque) and not found.isdisjoint(ins.inputs):
+                found.update(ins.outputs)
+        return found
 
     @property
     def running(self) -> tuple[Program, ...]:
@@ -116,7 +156,7 @@ class Executable:
         self, *arrays: Any, indices: tuple[int, ...] = (), seconds: list[float] | None = None
     ) -> Any:
         """Run what `running` shows, one instruction at a time, to measure each."""
-        self._check_indices(indices)
+        check_values(self.program.indices, indices)
         return self._in_line._loop(*arrays, *indices, seconds=seconds)
 
     @cached_property
@@ -127,16 +167,6 @@ class Executable:
     def _unfused(self) -> Executable:
         is_unfused = self.schedule.program is self.program
         return self if is_unfused else Executable(self.program, self.backend, fuse=False)
-
-    def _check_indices(self, values: tuple[int, ...]) -> None:
-        expected = self.program.indices
-        if len(values) != len(expected):
-            raise ProgramError(f"{len(values)} static indices given, there are {len(expected)}")
-        for number, (value, index) in enumerate(zip(values, expected, strict=True)):
-            if not 0 <= value < index.size:
-                raise ProgramError(
-                    f"static index i{number} ({index.name}) = {value} is not from 0 to {index.size - 1}"
-                )
 
     def _bind(self) -> list[Step]:
         steps = []

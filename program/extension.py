@@ -113,16 +113,22 @@ def infer_extension(
     return tuple(outputs)
 
 
-def bind_extension(
-    name: str, backend: str, attrs: Attrs, outputs: tuple[ArraySpec, ...]
-) -> Callable[..., Any]:
-    """A kernel for one call of a family: checks the number, dtypes and shapes of what comes back."""
+def runtime_of(name: str, backend: str) -> Runtime:
+    """What runs a family on a backend."""
     family_of(name)
     runtime = _RUNTIMES.get((name, backend))
     if runtime is None:
         raise ExtensionError(
             f"extension family {name!r} has no runtime on backend {backend!r}; nothing else is tried"
         )
+    return runtime
+
+
+def bind_extension(
+    name: str, backend: str, attrs: Attrs, outputs: tuple[ArraySpec, ...]
+) -> Callable[..., Any]:
+    """A kernel for one call of a family: checks the number, dtypes and shapes of what comes back."""
+    runtime = runtime_of(name, backend)
 
     def run(*arrays: Any) -> Any:
         results = runtime(attrs, *arrays)

@@ -155,6 +155,17 @@ class Program:
         """How often each op occurs."""
         return Counter(instruction.op for instruction in self.instructions)
 
+    @cached_property
+    def digest(self) -> str:
+        """A number of the program, as text: of equal programs equal. Attributes are told apart that compare
+        as equal, 1 and True or 0.0 and -0.0, since programs with them do other things."""
+        from hashlib import sha256
+
+        from .serial import program_to_json  # which reads what is here
+
+        order = [slot.dtype.str for slot in self.slots]  # the bytes of a number too
+        return sha256(f"{program_to_json(self)}{order}".encode()).hexdigest()
+
     def specs(self, slots: tuple[int, ...]) -> tuple[ArraySpec, ...]:
         return tuple(self.slots[slot].spec for slot in slots)
 

@@ -22,18 +22,11 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from .._base.numbers import format_bytes
+from ..backend.pools import ALIGNMENT, BufferLoc
 from .ir import Instruction, Program
 
 Policy = Literal["packed", "separate"]
-ALIGNMENT = 64  # bytes
 SORTED_BELOW = 500  # nodes; more are laid out in the order of the program, which takes less time
-
-
-class BufferLoc(NamedTuple):
-    """A place: so many bytes into a pool."""
-
-    pool_id: int
-    offset: int
 
 
 @dataclass(frozen=True)

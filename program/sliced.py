@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import ldexp, prod
 from typing import Any
 
@@ -22,6 +21,7 @@ from .._base.errors import ProgramError
 from .._base.progress import Progress
 from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec, compute_dtype
+from .bindings import odometer
 from .executable import Executable
 from .ir import Program
 from .parts import split
@@ -242,12 +242,12 @@ class SlicedExecutable:
 
     def _parts(self) -> Iterator[tuple[tuple[Any, ...], Iterator[tuple[int, ...]]]]:
         """For each part of the result where it stands, and the static indices of all its slices."""
-        for outer in product(*(range(self._sizes[k]) for k in self._open)):
+        for outer in odometer([range(self._sizes[k]) for k in self._open]):
             fixed = dict(zip(self._open, outer, strict=True))
             yield self._place(fixed), self._slices(fixed)
 
     def _slices(self, fixed: dict[int, int]) -> Iterator[tuple[int, ...]]:
-        for inner in product(*(range(self._sizes[k]) for k in self._summed)):
+        for inner in odometer([range(self._sizes[k]) for k in self._summed]):
             values = fixed | dict(zip(self._summed, inner, strict=True))
             yield tuple(values[k] for k in range(len(self._sizes)))
 

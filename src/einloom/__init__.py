@@ -18,7 +18,9 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
     from ._base.caches import cache_info, clear_caches
     from ._base.errors import (
         CallError,
+        ClosedError,
         ConversionError,
+        DeviceError,
         DTypeError,
         EinloomError,
         ExtensionError,
@@ -27,7 +29,10 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
         LinAlgError,
         MatrixShapeError,
         MemoryLimitError,
+        MergeError,
+        NodeError,
         OptionError,
+        OrderError,
         PathError,
         ProgramError,
         ShapeError,
@@ -38,6 +43,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
     from ._base.options import get_options, options, set_num_threads, set_options
     from .backend.cpu.tune import tune
     from .backend.cpu.warm import warmup
+    from .backend.devices import device
     from .contract.api import compile, plan
     from .contract.einsum import einsum, einsum_path
     from .contract.expression import Expression
@@ -51,8 +57,12 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
     from .functions.exponentials import log_softmax, logsumexp, softmax
     from .functions.kronecker import block_diag, kron
     from .functions.scans import cummax, cummin, cumprod, cumsum
+    from .program.code import Code
+    from .program.context import Context
+    from .program.nodes import Node
     from .program.template import ProgramTemplate
     from .program.trace import trace
+    from .program.transfers import device_to_device
 
 __version__ = "0.1.0.dev0"
 
@@ -60,8 +70,10 @@ _HOME = {
     "_base.caches": ("cache_info", "clear_caches"),
     "_base.errors": (
         "CallError",
+        "ClosedError",
         "ConversionError",
         "DTypeError",
+        "DeviceError",
         "EinloomError",
         "ExtensionError",
         "FileFormatError",
@@ -69,7 +81,10 @@ _HOME = {
         "LinAlgError",
         "MatrixShapeError",
         "MemoryLimitError",
+        "MergeError",
+        "NodeError",
         "OptionError",
+        "OrderError",
         "PathError",
         "ProgramError",
         "ShapeError",
@@ -80,6 +95,7 @@ _HOME = {
     "_base.options": ("get_options", "options", "set_num_threads", "set_options"),
     "backend.cpu.tune": ("tune",),
     "backend.cpu.warm": ("warmup",),
+    "backend.devices": ("device",),
     "contract.api": ("compile", "plan"),
     "contract.einsum": ("einsum", "einsum_path"),
     "contract.expression": ("Expression",),
@@ -93,8 +109,12 @@ _HOME = {
     "functions.exponentials": ("log_softmax", "logsumexp", "softmax"),
     "functions.kronecker": ("block_diag", "kron"),
     "functions.scans": ("cummax", "cummin", "cumprod", "cumsum"),
+    "program.code": ("Code",),
+    "program.context": ("Context",),
+    "program.nodes": ("Node",),
     "program.template": ("ProgramTemplate",),
     "program.trace": ("trace",),
+    "program.transfers": ("device_to_device",),
 }
 _ROOMS = ("fft", "functions", "linalg", "random")
 """Packages of their own that an attribute of einloom names."""
@@ -103,8 +123,12 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "CallError",
+    "ClosedError",
+    "Code",
+    "Context",
     "ConversionError",
     "DTypeError",
+    "DeviceError",
     "EinloomError",
     "Expression",
     "ExpressionSet",
@@ -114,8 +138,12 @@ __all__ = [
     "LinAlgError",
     "MatrixShapeError",
     "MemoryLimitError",
+    "MergeError",
     "Network",
+    "Node",
+    "NodeError",
     "OptionError",
+    "OrderError",
     "PathError",
     "Plan",
     "PlanSet",
@@ -135,6 +163,8 @@ __all__ = [
     "cummin",
     "cumprod",
     "cumsum",
+    "device",
+    "device_to_device",
     "diagonal",
     "einsum",
     "einsum_path",

@@ -95,6 +95,26 @@ class WorkerLostError(EinloomError, RuntimeError):
     """Workers of an executor ended before their task did, more often than it was to be tried."""
 
 
+class DeviceError(EinloomError, LookupError):
+    """There is no such device, or it was asked for what it does not have; devices are named."""
+
+
+class NodeError(EinloomError, LookupError):
+    """A node is not where it is looked for, or is where it must not be."""
+
+
+class OrderError(EinloomError, RuntimeError):
+    """What must have run before has not, or has failed; it is named."""
+
+
+class MergeError(EinloomError, ValueError):
+    """A merge buffer holds, or will hold, something else than the code expects."""
+
+
+class ClosedError(EinloomError, RuntimeError):
+    """A context, a device or a pool is used after it was closed."""
+
+
 @contextmanager
 def spoken_for(call: str, inner: str = "einsum") -> Iterator[None]:
     """Name the call that the user made, where another function of ours does its work."""

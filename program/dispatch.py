@@ -1,0 +1,56 @@
+"""Programs that are compiled once for a device, and calls that are answered later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from .._base.caches import Cache
+from .._base.options import get_options, num_threads
+from ..backend.devices import Device
+from ..backend.devices import device as device_of
+from ..backend.spec import Shape
+from .executable import Executable
+from .extension import runtime_of
+from .ir import Program
+from .template import ProgramTemplate
+
+EXECUTABLES: Cache[Executable] = Cache("executables", 256)
+
+
+def executable_for(
+    program: Program | ProgramTemplate,
+    device: Device | str = "cpu",
+    shapes: Sequence[Shape] | None = None,
+    dtypes: Sequence[Any] | None = None,
+) -> Executable:
+    """The executable of a program on a device, compiled at the first call.
+
+    There is one for each program, dtypes, shapes and device, and for the options that decide about kernels. A
+    template needs the shapes of its inputs, and takes their dtypes.
+
+    >>> from .trace import trace
+    >>> template = trace(lambda x: x + x, "float64[n]")
+    >>> executable_for(template, "cpu:1", [(3,)]) is executable_for(template, "cpu:1", [(3,)])
+    True
+    """
+    where = device_of(device)
+    if isinstance(program, ProgramTemplate):
+        program = program.bind(shapes or [], dtypes)
+    opts = get_options()
+    families = dict.fromkeys(ins.family for ins in program.instructions if ins.family is not None)
+    runtimes = tuple(runtime_of(name, where.backend.name) for name in families)
+    key = (program.digest, where.device_id, num_threads(), opts.small, opts.engine, runtimes)
+    return EXECUTABLES.get_or(key, lambda: Executable(program, where.backend))
+
+
+def submit(
+    call: Any, arrays: Sequence[Any], device: Device | str = "cpu", **keywords: Any
+) -> Future[Any]:
+    """call(*arrays, **keywords) by the thread of a device, after all that was submitted to it before."""
+
+    def work() -> Any:
+        return call(*arrays, **keywords)
+
+    return device_of(device).runner.submit(lambda future: work)

@@ -1,0 +1,450 @@
+"""Who must run before whom: hazards, events between devices, transfers and the merge buffer."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.program.mock_device import MockMemory, cpu_devices, mock_device
+
+import einloom
+from einloom import Code, Context, MergeError, Node, NodeError, OrderError, device_to_device
+
+A, B, C, D = (Node(name, (2,)) for name in "abcd")
+
+
+def double(x: Any) -> Any:
+    return x + x
+
+
+def code(source: Any, reads: Any, writes: Any, name: str, **options: Any) -> Code:
+    return Code(source, reads, writes, name=name, **options)
+
+
+# ---- hazards: the scenarios of OCANNL's test_execution_deps --------------------------------------
+
+
+def test_read_after_write() -> None:
+    """The reader depends on the writer, and on nothing else; in that order they run."""
+    with Context("cpu:1") as root:
+        first = root.put({A: np.ones(2)}).link(code(double, [A], [B], "first"))
+        second = first.context.link(code(double, [B], [C], "second"))
+        assert (first.depends_on, second.depends_on) == ((), ("first",))
+        first.run()
+        second.run()
+        assert second.context.get(C).tolist() == [4, 4]
+
+
+def test_siblings_are_independent() -> None:
+    """Code linked to one context knows nothing of each other, and runs in any order."""
+    with Context("cpu:1") as root:
+        held = root.put({A: np.ones(2), B: np.ones(2)})
+        one = held.link(code(double, [A], [C], "one"))
+        two = held.link(code(double, [B], [C], "two"))
+        assert one.depends_on == two.depends_on == ()
+        assert one.context.locations[C] != two.context.locations[C]
+        assert one.can_run
+        assert two.can_run
+        two.run()
+        one.run()
+        assert one.context.get(C).tolist() == [2, 2] == two.context.get(C).tolist()
+
+
+def test_can_run_tells_what_has_run() -> None:
+    with Context("cpu:1") as root:
+        first = root.put({A: np.ones(2)}).link(code(double, [A], [B], "first"))
+        second = first.context.link(code(double, [B], [C], "second"))
+        assert (first.can_run, second.can_run, first.has_run) == (True, False, False)
+        first.run()
+        assert (second.can_run, first.has_run, second.has_run) == (True, True, False)
+
+
+def test_the_wrong_order_is_refused() -> None:
+    """With the names of those that have not run; nothing is done."""
+    with Context("cpu:1") as root:
+        held = root.put({A: np.ones(2)}).zeros(C)
+        first = held.link(code(double, [A], [B], "first"))
+        second = first.context.link(code(double, [B], [C], "second"))
+        for call in (second.run, second.submit):
+            with pytest.raises(
+                OrderError,
+                match=r"second: not executed yet: 'first', which writes b; run that first",
+            ):
+                call()
+        assert held.get(C).tolist() == [0, 0]
+
+
+def test_running_again() -> None:
+    """first, second, first: once all has run, any may run again."""
+    with Context("cpu:1") as root:
+        first = root.put({A: np.ones(2)}).link(code(double, [A], [B], "first"))
+        second = first.context.link(code(double, [B], [A], "second"))
+        for _ in range(2):
+            first.run()
+            second.run()
+        first.run()
+        assert first.context.get(B).tolist() == [32, 32]
+
+
+def test_write_after_read_and_after_write() -> None:
+    """Who writes comes after all who read, and after who wrote before; readers need not wait for
+    each other."""
+    with Context("cpu:1") as root:
+        held = root.put({A: np.ones(2)})
+        reader = held.link(code(double, [A], [B], "reader"))
+        other = reader.context.link(code(double, [A], [C], "other"))
+        writer = other.context.link(code(double, [B], [A], "writer"))
+        again = writer.context.link(code(double, [C], [A], "again"))
+        assert other.depends_on == ()
+        assert set(writer.depends_on) == {"reader", "other"}
+        assert set(again.depends_on) == {"other", "writer"}
+        reader.run()
+        with pytest.raises(OrderError, match="writer: not executed yet: 'other', which reads a"):
+            writer.run()
+        other.run()
+        with pytest.raises(OrderError, match="again: not executed yet: 'writer', which writes a"):
+            again.run()
+        writer.run()
+        again.run()
+        assert again.context.get(A).tolist() == [4, 4]
+
+
+def test_nothing_is_read_before_it_is_written() -> None:
+    """A place without contents is no input: forgotten is told from zero."""
+    with Context("cpu:1") as root:
+        held = root.put({A: np.ones(2)})
+        made = held.link(code(double, [A], [B], "made"))
+        with pytest.raises(OrderError, match="nothing was written to <b: float64"):
+            made.context.get(B)
+        add = made.context.link(code(lambda x: x, [A], [B], "add", accumulate=True))
+        with pytest.raises(OrderError, match="'made'"):
+            add.run()
+        fresh = held.link(code(double, [A], [C], "fresh"))
+        with pytest.raises(OrderError, match="nothing was written to <c: float64"):
+            device_to_device(D, root, fresh.context, source=C).run()  # type: ignore[union-attr]
+        part = fresh.context.link(code(double, [A.rows(0, 1)], [C.rows(0, 1)], "part"))
+        with pytest.raises(OrderError, match="'fresh', which writes c"):
+            part.run()  # the rest of c would have no contents
+
+
+# ---- transfers -----------------------------------------------------------------------------------
+
+
+def test_into_a_node() -> None:
+    """Nothing is moved until it runs; the target gets a place, or what it has is written."""
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as here, Context(two) as there:
+        source = here.put({A: np.array([1.0, 2.0])})
+        move = device_to_device(A, there, source)
+        assert move is not None
+        assert (move.inputs, move.outputs, move.merge_input) == ((), (A,), None)
+        assert (move.context.parent, move.context.merge_node, A in there) == (there, None, False)
+        with pytest.raises(OrderError, match="nothing was written"):
+            move.context.get(A)
+        move.run()
+        assert move.context.get(A).tolist() == [1, 2]
+        source.set(A, np.array([5.0, 6.0]))
+        assert move.context.get(A).tolist() == [1, 2]
+        move.submit().result()
+        assert move.context.get(A).tolist() == [5, 6]
+        again = device_to_device(B, move.context.zeros(B), source, source=A)
+        assert again is not None
+        again.run()
+        assert again.context.get(B).tolist() == [5, 6]
+        row = device_to_device(B.rows(1, 2), again.context, source, source=A.rows(0, 1))
+        assert row is not None
+        row.run()
+        assert row.context.get(B).tolist() == [5, 5]
+
+
+def test_nothing_to_move() -> None:
+    """The same memory: None. Elsewhere on the device: a copy."""
+    with Context("cpu:1") as root:
+        held = root.put({A: np.ones(2)})
+        assert device_to_device(A, held.zeros(B), held) is None
+        copy = device_to_device(A, root, held)
+        assert copy is not None
+        copy.run()
+        assert copy.context.locations[A] != held.locations[A]
+        assert copy.context.get(A).tolist() == [1, 1]
+
+
+def test_all_reduce() -> None:
+    """OCANNL's shard_transfer: [1 2] + [3 4] = [4 6], through one staging buffer."""
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as here, Context(two) as there:
+        mine, theirs = here.put({A: np.array([1.0, 2.0])}), there.put({A: np.array([3.0, 4.0])})
+        bring = device_to_device(A, mine, theirs, into="merge")
+        assert bring is not None
+        assert (bring.outputs, bring.context.merge_node) == ((), A)
+        assert 0 not in one.pools.sizes
+        add = bring.context.link(code(lambda x: x, [A.merged], [A], "add", accumulate=True))
+        assert (add.merge_input, add.inputs, add.outputs) == (A, (A,), (A,))
+        assert add.context.merge_node is A
+        assert len(add.depends_on) == 1
+        bring.run()
+        add.run()
+        assert add.context.get(A).tolist() == [4, 6]
+        assert theirs.get(A).tolist() == [3, 4]
+        assert one.pools.sizes[0] == 16
+
+
+def test_merge_mismatch_at_link_time() -> None:
+    """OCANNL's merge_buffer_static_verification: before anything runs; matched, [9 9] becomes [3 4]."""
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as here, Context(two) as there:
+        mine = here.put({B: np.full(2, 9.0)})
+        theirs = there.put({A: np.array([3.0, 4.0]), B: np.zeros(2)})
+        use = code(lambda x: x * 1, [A.merged], [B], "use")
+        with pytest.raises(MergeError, match=r"provides nothing in the merge buffer.*expects <a"):
+            mine.link(use)
+        wrong = device_to_device(B, mine, theirs, into="merge")
+        assert wrong is not None
+        with pytest.raises(MergeError, match=r"provides <b.*expects <a"):
+            wrong.context.link(use)
+        right = device_to_device(A, mine, theirs, into="merge")
+        assert right is not None
+        routine = right.context.link(use)
+        assert routine.context.get(B).tolist() == [9, 9]
+        right.run()
+        routine.run()
+        assert routine.context.get(B).tolist() == [3, 4]
+
+
+def test_merge_mismatch_at_run_time() -> None:
+    """Another transfer of another line of contexts came between: a backstop."""
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as here, Context(two) as there:
+        mine = here.put({C: np.zeros(2)})
+        theirs = there.put({A: np.ones(2), B: np.full(2, 2.0)})
+        bring_a = device_to_device(A, mine, theirs, into="merge")
+        bring_b = device_to_device(B, mine, theirs, into="merge")
+        assert bring_a is not None
+        assert bring_b is not None
+        use = bring_a.context.link(code(lambda x: x, [A.merged], [C], "use", accumulate=True))
+        with pytest.raises(OrderError, match="which writes the merge buffer"):
+            use.run()
+        bring_a.run()
+        bring_b.run()
+        with pytest.raises(
+            MergeError, match=r"use: the merge buffer of cpu:1 holds <b.*expects <a"
+        ):
+            use.run()
+        assert mine.get(C).tolist() == [0, 0]  # nothing was written
+        bring_a.run()
+        use.run()
+        assert mine.get(C).tolist() == [1, 1]
+
+
+def test_a_second_tenant_waits_for_the_first() -> None:
+    """In one line of contexts: what is in the merge buffer is used before other things come there."""
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as here, Context(two) as there:
+        mine = here.zeros(C)
+        theirs = there.put({A: np.ones(2), B: np.full(2, 2.0)})
+        first = device_to_device(A, mine, theirs, into="merge")
+        assert first is not None
+        use = first.context.link(code(lambda x: x, [A.merged], [C], "use", accumulate=True))
+        second = device_to_device(B, use.context, theirs, into="merge")
+        assert second is not None
+        last = second.context.link(code(lambda x: x, [B.merged], [C], "last", accumulate=True))
+        first.run()
+        with pytest.raises(OrderError, match="'use', which reads the merge buffer"):
+            second.run()
+        for routine in (use, second, last):
+            routine.run()
+        assert mine.get(C).tolist() == [3, 3]
+
+
+def test_merge_growth_and_finalisation() -> None:
+    """On a device of integers: growing frees the old slab alone, copies go where they should."""
+    small, large = Node("small", (2,)), Node("large", (5,))
+    memory = MockMemory()
+    with mock_device(memory=memory) as (here, _), mock_device(memory=memory) as (there, _):
+        with Context(here) as mine, Context(there) as theirs:
+            held = theirs.put({small: np.ones(2), large: np.full(5, 2.0)})
+            context = mine.zeros(small, large)
+            marks = []
+            for node in (small, large, small):
+                bring = device_to_device(node, context, held, into="merge")
+                assert bring is not None
+                marks.append(len(memory.log))
+                bring.run()
+                add = bring.context.link(
+                    code(lambda x: x, [node.merged], [node], "add", accumulate=True)
+                )
+                add.run()
+                context = add.context
+            asked = [[line.split()[0] for line in memory.log[at:]] for at in marks]
+            assert asked[2] == ["copy"]
+            assert asked[0][:2] == ["alloc", "copy"]
+            assert asked[1][:3] == ["free", "alloc", "copy"]
+            assert here.pools.sizes[0] == 40
+            assert context.get(small).tolist() == [2, 2]
+            assert context.get(large).tolist() == [2] * 5
+        assert set(here.pools.sizes) == {0}
+        assert not there.pools.sizes
+    assert memory.live == {}
+
+
+# ---- events --------------------------------------------------------------------------------------
+
+
+def held_up(device: Any) -> threading.Event:
+    """An event until which the device does nothing."""
+    begin = threading.Event()
+    device.runner.submit(lambda future: lambda: begin.wait(60))
+    return begin
+
+
+def test_writers_on_other_devices_are_waited_for() -> None:
+    """A transfer that is submitted waits for the source's writer; the next writer there waits for it."""
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as here, Context(two) as there:
+        make = there.put({A: np.ones(2)}).link(code(double, [A], [B], "make"))
+        change = make.context.link(code(lambda x: x * 10, [A], [B], "change"))
+        move = device_to_device(B, here, make.context)
+        assert move is not None
+        begin, slow = held_up(two), held_up(one)
+        first = make.submit()
+        moved = move.submit()
+        changed = change.submit()  # runs when the transfer has read
+        begin.set()
+        first.result(60)
+        assert not moved.done()
+        assert not changed.done()
+        slow.set()
+        moved.result(60)
+        changed.result(60)
+        assert move.context.get(B).tolist() == [2, 2]
+        assert change.context.get(B).tolist() == [10, 10]
+
+
+def test_what_was_cancelled_is_not_read() -> None:
+    """Work behind it is refused, naming it; contents are those from before."""
+    with cpu_devices("cpu:1") as (one,), Context(one) as root:
+        first = root.put({A: np.ones(2)}).link(code(double, [A], [B], "first"))
+        second = first.context.link(code(double, [B], [C], "second"))
+        first.run()
+        begin = held_up(one)
+        again, after = first.submit(), second.submit()
+        assert again.cancel()
+        begin.set()
+        with pytest.raises(OrderError, match=r"second: <b.*by 'first', which was cancelled"):
+            after.result(60)
+        assert first.context.get(B).tolist() == [2, 2]
+        second.run()
+        assert second.context.get(C).tolist() == [4, 4]
+
+
+def test_a_chain_of_writes_does_not_grow() -> None:
+    with cpu_devices("cpu:1") as (one,), Context(one) as root:
+        routine = root.put({A: np.ones(2)}).link(code(double, [A], [B], "first"))
+        for _ in range(30):
+            last = routine.submit()
+        last.result(60)
+        one.wait()
+        write = routine.context._buffers[B].write
+        assert write is not None
+        assert write.before is None
+        assert routine._work.mark.is_coming
+        assert len(routine._work.mark.under_way) <= 30
+        routine.run()
+        assert len(routine._work.mark.under_way) == 1
+
+
+def test_work_keeps_its_contexts() -> None:
+    """Nobody else holds them: they are closed when the work is done."""
+    with cpu_devices("cpu:1", "cpu:2") as (one, two):
+        begin = held_up(one)
+        made = Context(one).put({A: np.ones(2)}).link(code(double, [A], [B], "made"))
+        move = device_to_device(B, Context(two), made.context)
+        assert move is not None
+        events = [made.submit(), move.submit()]
+        del made, move
+        gc.collect()
+        assert one.contexts == 3
+        begin.set()
+        for event in events:
+            event.result(60)
+        one.wait()
+        two.wait()
+        gc.collect()
+        assert one.contexts == two.contexts == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_work_on_three_devices(seed: int) -> None:
+    """Ops, transfers and merges, all submitted at once, give what NumPy gives one after another."""
+    rng = np.random.default_rng(seed)
+    nodes = [Node(f"n{k}", (50,)) for k in range(4)]
+    minus = [[code(lambda x, y: x - y, [x, y], [y], "minus") for y in nodes] for x in nodes]
+    add = [code(lambda x: x, [x.merged], [x], "add", accumulate=True) for x in nodes]
+    names = ("cpu:0", "cpu:1", "cpu:2")
+    with cpu_devices(*names) as devices, ExitStack() as stack:
+        want = [{x: rng.integers(-3, 4, 50).astype(float) for x in nodes} for _ in names]
+        roots = [stack.enter_context(Context(device)) for device in devices]
+        lines = [root.put(values) for root, values in zip(roots, want, strict=True)]
+        for _ in range(40):
+            k, other = (int(at) for at in rng.permutation(3)[:2])
+            i, j = (int(at) for at in rng.integers(0, 4, 2))
+            x, y, kind = nodes[i], nodes[j], rng.integers(3)
+            routines = []
+            if kind == 0:
+                routines = [lines[k].link(minus[i][j])]
+                want[k][y] = want[k][x] - want[k][y]
+            elif kind == 1:
+                routines = [device_to_device(x, lines[k], lines[other], source=y)]
+                want[k][x] = want[other][y].copy()
+            else:
+                bring = device_to_device(x, lines[k], lines[other], into="merge", source=y)
+                assert bring is not None
+                routines = [bring, bring.context.link(add[i])]
+                want[k][x] = want[k][x] + want[other][y]
+            for routine in routines:
+                assert routine is not None
+                routine.submit()
+                lines[k] = routine.context
+        for line, values in zip(lines, want, strict=True):
+            for node, value in values.items():
+                np.testing.assert_array_equal(line.get(node), value)
+
+
+# ---- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x, y: device_to_device(D, x, y), NodeError, "<d: float64.*not in the source"),
+        (
+            lambda x, y: device_to_device(Node("w", (3,)), x, y, source=A),
+            einloom.ShapeError,
+            r"\(2,\)",
+        ),
+        (
+            lambda x, y: device_to_device(Node("w", (2,), "f4"), x, y, source=A),
+            einloom.DTypeError,
+            "f",
+        ),
+        (lambda x, y: device_to_device(A, x, y, into="both"), einloom.OptionError, "into='both'"),
+        (lambda x, y: device_to_device(A, x, "cpu:2"), einloom.CallError, "src=...*str"),
+        (lambda x, y: device_to_device(A, None, y), einloom.CallError, "dst=...*NoneType"),
+        (
+            lambda x, y: device_to_device(B.rows(0, 1), x, y, source=A.rows(0, 1)),
+            NodeError,
+            "lacks",
+        ),
+        (
+            lambda x, y: device_to_device(Node.constant("k", np.ones(2)), x, y, source=A),
+            NodeError,
+            "cannot be written",
+        ),
+    ],
+    ids=list("abcdefgh"),
+)
+def test_bad_transfers(call: Any, error: type[Exception], text: str) -> None:
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as here, Context(two) as there:
+        source = there.put({A: np.ones(2)})
+        before = dict(one.pools.sizes)
+        with pytest.raises(error, match=text):
+            call(here, source)
+        assert dict(one.pools.sizes) == before
