@@ -91,7 +91,9 @@ def transform_half_lines(
         if tail:
             scratch[: (h + 1) * row] = 0
         if is_rows:
-            for e in range(numbers + lanes):  # those beyond the last are written into the other half
+            for e in range(
+                numbers + lanes
+            ):  # those beyond the last are written into the other half
                 inside[e] = e // 2 * row + e % 2 * lanes if e < numbers else half
             for v in range(whole):
                 e = 0
@@ -100,7 +102,15 @@ def transform_half_lines(
                     e += lanes
                 if e < numbers:
                     gather_part(
-                        scratch, inside, e, v * unit, places[0], e, offsets[0], v * lanes, numbers - e
+                        scratch,
+                        inside,
+                        e,
+                        v * unit,
+                        places[0],
+                        e,
+                        offsets[0],
+                        v * lanes,
+                        numbers - e,
                     )
         elif is_back:
             for i in range(h + 1):
@@ -167,7 +177,15 @@ def transform_half_lines(
                     e += lanes
                 if e < numbers:
                     scatter_part(
-                        scratch, inside, e, v * unit, places[1], e, offsets[1], v * lanes, numbers - e
+                        scratch,
+                        inside,
+                        e,
+                        v * unit,
+                        places[1],
+                        e,
+                        offsets[1],
+                        v * lanes,
+                        numbers - e,
                     )
         elif is_back:
             for i in range(2 * h):
