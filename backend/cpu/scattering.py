@@ -71,8 +71,9 @@ def bind_scatter(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
             indices = indices[..., None]
         starts, turned = np.moveaxis(indices, vector, 0), updates.transpose(*batch, *window)
         for part in slices_within(starts.shape[1:], max(1, BLOCK // max(1, inner))):
-            windows = turned[part].reshape(-1, *turned.shape[len(batch) :])
-            vectors = starts[(slice(None), *part)].reshape(len(mapped), len(windows))
+            few = starts[(slice(None), *part)]
+            vectors = few.reshape(len(mapped), math.prod(few.shape[1:]))
+            windows = turned[(*part, ...)].reshape(vectors.shape[1], *turned.shape[len(batch) :])
             fits, places = (
                 np.ones(len(windows), bool),
                 np.zeros((len(output.shape), len(windows)), np.intp),

@@ -31,6 +31,11 @@ BUILTIN: dict[str, tuple[type[Exception], ...]] = {
     "ProgramError": (ValueError,),
     "ExtensionError": (LookupError,),
     "Unsupported": (NotImplementedError,),
+    "DeviceError": (LookupError,),
+    "NodeError": (LookupError,),
+    "OrderError": (RuntimeError,),
+    "MergeError": (ValueError,),
+    "ClosedError": (RuntimeError,),
 }
 
 DEFINED = {
