@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 import zlib
@@ -18,6 +19,12 @@ from hypothesis import settings  # noqa: E402 (it reads the environment)
 
 settings.register_profile("einloom", database=None, deadline=None, derandomize=True)
 settings.load_profile("einloom")
+
+
+def pytest_collection_finish() -> None:
+    """The tens of thousands of cases stay: without this every collection of garbage looks at all of them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:

@@ -63,6 +63,7 @@ def kept() -> dict[str, int]:
 # ---- every suite ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_suite_runs_in_small_and_keeps_nothing() -> None:
     before = kept()
     done = run("--quick")
