@@ -16,7 +16,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any
 
 from .._base.errors import ClosedError, DeviceError
@@ -56,6 +57,7 @@ class Device:
         self.constants: dict[Any, Any] = {}  # where a constant lies, by its node
         self.merge_capacity = 0
         self.merge_tenant: Any = None  # what the merge buffer holds
+        self.merge_buffer: Any = None  # its events, kept by whoever orders the work
         self.linking = threading.Lock()  # of what is looked for and made, if it is not there
         self.lock = (
             threading.Lock()
@@ -148,6 +150,10 @@ class Device:
                 )
             self._is_closed = True
         self.runner.close()
+        for buffer in tuple(self.constants.values()):
+            for reader in tuple(buffer.readers):  # on other devices
+                with suppress(CancelledError):
+                    reader.exception()
         with self.lock:
             for pool in list(self.pools.sizes):  # each once, however many constants lie in it
                 self.pools.free_pool(pool)

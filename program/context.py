@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -29,7 +28,7 @@ from .ledger import Ledger, Mark
 from .lifetime import Lifetime
 from .memory import Policy
 from .nodes import Node, check_fits
-from .ordering import Buffer, Work
+from .ordering import Buffer, Work, merge_buffer
 from .placement import check_policy, place
 from .routine import Filling, Routine, check_merge, runs
 
@@ -131,14 +130,22 @@ class Context:
         given = _host_array(node, array)
         whole = () if node.parent is None else (buffer,)  # the rest must have contents
         act = lambda _: self._assign(buffer.array(node), given)  # noqa: E731
-        self._run(Work(f"set {node.name}", self._open("set"), act, whole, (buffer,), holds=self))
+        name = f"set {node.name}"
+        self._run(Work(name, self._open("set"), act, whole, (buffer,), mark=Mark(name), holds=self))
 
     def get(self, node: Node) -> Any:
-        """A copy of what a node holds, when all is done that was submitted before."""
+        """A copy of what a node holds, when all is done that was submitted before.
+
+        Raises:
+            OrderError: the routine that writes it in this line of contexts has not run, or failed.
+        """
         buffer = self._buffer(node, "get")
         backend = self.device.backend
         act = lambda _: backend.to_host(buffer.array(node)).copy()  # noqa: E731
-        return self._run(Work(f"get {node.name}", self._open("get"), act, (buffer,), holds=self))
+        name, written = f"get {node.name}", self._ledger.writer(node.root)
+        return self._run(
+            Work(name, self._open("get"), act, (buffer,), depends_on=written, holds=self)
+        )
 
     # ---- code ------------------------------------------------------------------------------------
 
@@ -177,11 +184,14 @@ class Context:
         depends_on, ledger = self._ledger.followed_by(mark, keys, writes)
         child = self._child([node.root for node in used], ledger, self._filling)
         buffers = child._buffers
+        read = [buffers[node] for node in dict.fromkeys((*reads, *parts, *code.constants))]
+        if filling is not None:
+            read.append(merge_buffer(self.device))
         work = Work(
             code.name,
             child._open(f"run {code.name}"),
             runs(executable, code, self.device, buffers),
-            tuple(buffers[node] for node in dict.fromkeys((*reads, *parts, *code.constants))),
+            tuple(read),
             tuple(buffers[node] for node in writes),
             (),
             depends_on,
@@ -240,9 +250,16 @@ class Context:
         traceback: TracebackType | None,
     ) -> None:
         """Close the context and all that were derived from it."""
+        failed: BaseException | None = None
         for life in (*self._life.derived(), self._life):
-            with suppress(ClosedError):
+            try:
                 life.close()
+            except ClosedError:  # before, by its owner
+                continue
+            except BaseException as other:
+                failed = failed or other
+        if failed is not None and error is None:
+            raise failed
 
     # ---- inside ----------------------------------------------------------------------------------
 

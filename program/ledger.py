@@ -54,6 +54,11 @@ class Ledger:
     def __init__(self, entries: Mapping[Any, Entry] | None = None) -> None:
         self._entries = MappingProxyType(dict(entries or {}))
 
+    def writer(self, key: Any) -> tuple[Dependency, ...]:
+        """Who must have run before the node has the contents that it has here."""
+        mark = self._entries.get(key, Entry()).writer
+        return () if mark is None else (Dependency(mark, f"writes {_named(key)}"),)
+
     def followed_by(
         self, mark: Mark, reads: Iterable[Any], writes: Iterable[Any]
     ) -> tuple[tuple[Dependency, ...], Ledger]:

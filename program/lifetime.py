@@ -29,6 +29,7 @@ class Lifetime:
         self.children: set[Lifetime] = set()
         self.is_closed = self.is_freed = False
         with device.lock:
+            device._check_open()
             if parent is not None and parent.is_freed:
                 raise ClosedError(f"the parent on {device.name} was closed meanwhile")
             device.contexts += 1
@@ -44,21 +45,34 @@ class Lifetime:
         with ordering.SCHEDULING:
             self.check_open("close")
             self.is_closed = True
-        self.device.wait()
-        for buffer in self.buffers:
-            for reader in buffer.readers:
-                over(reader)
+        try:
+            self.device.wait()
+            for buffer in self._perhaps_freed():
+                for reader in tuple(buffer.readers):
+                    over(reader)
+        except BaseException:  # interrupted, or refused in a callback: it can be tried again
+            self.is_closed = False
+            raise
         with self.device.lock:
             self._release()
         self.device.collect()
 
+    def _perhaps_freed(self) -> list[Buffer]:
+        """Those of this context, and of closed ones above it that may have waited for it."""
+        found, one = list(self.buffers), self.parent
+        while one is not None and one.is_closed:
+            found += one.buffers
+            one = one.parent
+        return found
+
     def derived(self) -> list[Lifetime]:
         """All that come of this one, the youngest first."""
-        found, stack = [], [*self.children]
-        while stack:
-            one = stack.pop()
-            found.append(one)
-            stack += one.children
+        with self.device.lock:
+            found, stack = [], [*self.children]
+            while stack:
+                one = stack.pop()
+                found.append(one)
+                stack += one.children
         return found[::-1]
 
     def abandon(self) -> None:

@@ -16,26 +16,47 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._base.errors import OrderError
-from ..backend.devices import Device
+from ..backend.devices import MERGE, Device
 from ..backend.pools import BufferLoc
 from .ledger import Dependency, Mark
 from .nodes import Node
 
-SCHEDULING = threading.Lock()
-"""Held while work finds its place in the order: the order of one device agrees with that of another."""
+
+class _Scheduling:
+    """Held while work finds its place in the order: the order of one device agrees with that of another."""
+
+    def __init__(self) -> None:
+        self._lock, self._owner = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        if self._owner == me:  # a destructor, say, that the collection of garbage calls here
+            raise OrderError("contexts are used while work is scheduled in the same thread")
+        self._lock.acquire()
+        self._owner = me
+
+    def __exit__(self, *ending: object) -> None:
+        self._owner = 0
+        self._lock.release()
+
+
+SCHEDULING = _Scheduling()
 
 
 class Write:
     """One write of a buffer, scheduled or done."""
 
-    __slots__ = ("before", "by", "event", "has_begun")
+    __slots__ = ("before", "by", "event", "has_begun", "is_done")
 
-    def __init__(self, event: Future[Any], by: str, before: Write | None) -> None:
+    def __init__(self, event: Future[Any], by: Mark, before: Write | None) -> None:
         self.event, self.by, self.before = event, by, before
         self.has_begun = False  # contents are those of `before` until then
+        self.is_done = False
 
-    def check(self, node: Node, reader: str) -> None:
+    def check(self, buffer: Buffer, reader: str) -> None:
         """Wait for the write, and refuse what it has not written."""
+        if self.is_done:
+            return
         try:
             error = self.event.exception()
         except CancelledError:
@@ -46,7 +67,7 @@ class Write:
             if error is None:
                 return
         raise OrderError(
-            f"{reader}: {node!r} was to be written by {self.by!r}, which {ending}; run that again"
+            f"{reader}: {buffer.told} was to be written by {self.by.name!r}, which {ending}; run that again"
         ) from error
 
 
@@ -69,10 +90,20 @@ class Buffer:
             self.arrays[node] = found
         return found
 
-    def last_write(self) -> Write | None:
-        """The last one that was not cancelled; None where nothing was written."""
+    @property
+    def told(self) -> str:
+        return "the merge buffer" if self.node is FOREIGN else repr(self.node)
+
+    def last_write(self, mark: Mark) -> Write | None:
+        """The one whose contents work with this mark finds; None where nothing was written.
+
+        What was cancelled has changed nothing. What failed before it wrote has not either: it may be run
+        again, but nobody else takes the contents of before for its result.
+        """
         write = self.write
-        while write is not None and write.event.done() and not write.has_begun:
+        while write is not None and not write.has_begun and write.event.done():
+            if not (write.event.cancelled() or write.by is mark):
+                break
             write = write.before
         return write
 
@@ -80,8 +111,21 @@ class Buffer:
         """From the host, while nobody else knows the buffer."""
         event: Future[Any] = Future()
         event.set_result(None)
-        self.write = Write(event, by, None)
-        self.write.has_begun = True
+        self.write = Write(event, Mark(by), None)
+        self.write.has_begun = self.write.is_done = True
+
+
+FOREIGN = Node("merge buffer", (), "uint8")
+"""Stands for whatever the merge buffer holds."""
+
+
+def merge_buffer(device: Device) -> Buffer:
+    """The one of a device, with the events of whoever writes and reads it."""
+    with device.lock:
+        if device.merge_buffer is None:
+            device.merge_buffer = Buffer(device, FOREIGN, MERGE)
+        found: Buffer = device.merge_buffer
+        return found
 
 
 @dataclass
@@ -126,20 +170,20 @@ class Work:
         self._check_order([one for one in self.depends_on if not one.mark.is_coming])
         origins = []
         for buffer in (*self.reads, *self.foreign):
-            write = buffer.last_write()
+            write = buffer.last_write(self.mark)
             if write is None:
                 raise OrderError(
-                    f"{self.name}: nothing was written to {buffer.node!r} yet on {buffer.device.name}; "
+                    f"{self.name}: nothing was written to {buffer.told} yet on {buffer.device.name}; "
                     f"set it, or run what writes it"
                 )
-            if write.event.done():
-                write.check(buffer.node, self.name)
+            if not write.is_done and write.event.done():
+                write.check(buffer, self.name)
             origins.append((buffer, write))
         others = []
         for buffer in self.writes:
             buffer.readers = [reader for reader in buffer.readers if not reader.done()]
             others += buffer.readers
-        made = [Write(event, self.name, buffer.last_write()) for buffer in self.writes]
+        made = [Write(event, self.mark, buffer.last_write(self.mark)) for buffer in self.writes]
         for buffer, write in zip(self.writes, made, strict=True):
             buffer.write = write
         for buffer in self.foreign:
@@ -158,12 +202,14 @@ class Work:
         for reader in others:
             over(reader)
         for buffer, write in origins:
-            write.check(buffer.node, self.name)
+            write.check(buffer, self.name)
         self._check_order([one for one in self.depends_on if one.mark.completed == 0])
         self.ready()
         for write in made:
             write.has_begun, write.before = True, None  # what was there is gone
         result = self.act(argument)
+        for write in made:
+            write.is_done = True
         self.mark.completed += 1
         return result
 
@@ -182,7 +228,7 @@ def over(event: Future[Any]) -> None:
 def _renew_lock() -> None:
     """In the child of a fork: another thread may have held it."""
     global SCHEDULING
-    SCHEDULING = threading.Lock()
+    SCHEDULING = _Scheduling()
 
 
 if hasattr(os, "register_at_fork"):

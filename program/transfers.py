@@ -11,9 +11,9 @@ from typing import Any, Literal
 from .._base.errors import CallError, NodeError, OptionError
 from ..backend.devices import MERGE
 from .context import MERGE_KEY, Context
-from .ledger import Mark
+from .ledger import Dependency, Mark
 from .nodes import Node, check_fits
-from .ordering import Buffer, Work
+from .ordering import Buffer, Work, merge_buffer
 from .routine import Filling, Routine
 
 
@@ -89,6 +89,7 @@ def _into_node(
     mark = Mark(name)
     local = (given.root,) if dst._buffers.get(given.root) is origin else ()
     depends_on, ledger = dst._ledger.followed_by(mark, (*parts, *local), (node.root,))
+    depends_on = _joined(depends_on, src, given)
     child = dst._child([node.root], ledger, dst._filling)
     target = child._buffers[node.root]
 
@@ -117,6 +118,7 @@ def _into_merge(
     device, mark = dst.device, Mark(name)
     filling = Filling(node, mark)
     depends_on, ledger = dst._ledger.followed_by(mark, (), (MERGE_KEY,))
+    depends_on = _joined(depends_on, src, given)
     child = dst._child([], ledger, filling)
 
     def act(_: Any) -> None:
@@ -127,9 +129,26 @@ def _into_merge(
         device.merge_tenant = filling
 
     work = Work(
-        name, _both(child, src, name), act, (), (), (origin,), depends_on, mark, (child, src)
+        name,
+        _both(child, src, name),
+        act,
+        (),
+        (merge_buffer(device),),
+        (origin,),
+        depends_on,
+        mark,
+        (child, src),
     )
     return Routine(child, work)
+
+
+def _joined(
+    depends_on: tuple[Dependency, ...], src: Context, given: Node
+) -> tuple[Dependency, ...]:
+    """Whoever writes the node at the source comes before as well."""
+    known = {id(one.mark) for one in depends_on}
+    written = src._ledger.writer(given.root)
+    return (*depends_on, *(one for one in written if id(one.mark) not in known))
 
 
 def _both(child: Context, src: Context, name: str) -> Any:

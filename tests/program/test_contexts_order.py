@@ -118,13 +118,13 @@ def test_nothing_is_read_before_it_is_written() -> None:
     with Context("cpu:1") as root:
         held = root.put({A: np.ones(2)})
         made = held.link(code(double, [A], [B], "made"))
-        with pytest.raises(OrderError, match="nothing was written to <b: float64"):
+        with pytest.raises(OrderError, match="get b: not executed yet: 'made', which writes b"):
             made.context.get(B)
         add = made.context.link(code(lambda x: x, [A], [B], "add", accumulate=True))
         with pytest.raises(OrderError, match="'made'"):
             add.run()
         fresh = held.link(code(double, [A], [C], "fresh"))
-        with pytest.raises(OrderError, match="nothing was written to <c: float64"):
+        with pytest.raises(OrderError, match="not executed yet: 'fresh', which writes c"):
             device_to_device(D, root, fresh.context, source=C).run()  # type: ignore[union-attr]
         part = fresh.context.link(code(double, [A.rows(0, 1)], [C.rows(0, 1)], "part"))
         with pytest.raises(OrderError, match="'fresh', which writes c"):
@@ -142,7 +142,7 @@ def test_into_a_node() -> None:
         assert move is not None
         assert (move.inputs, move.outputs, move.merge_input) == ((), (A,), None)
         assert (move.context.parent, move.context.merge_node, A in there) == (there, None, False)
-        with pytest.raises(OrderError, match="nothing was written"):
+        with pytest.raises(OrderError, match="get a: not executed yet: 'a from cpu:1 to cpu:2'"):
             move.context.get(A)
         move.run()
         assert move.context.get(A).tolist() == [1, 2]
@@ -206,7 +206,7 @@ def test_merge_mismatch_at_link_time() -> None:
         right = device_to_device(A, mine, theirs, into="merge")
         assert right is not None
         routine = right.context.link(use)
-        assert routine.context.get(B).tolist() == [9, 9]
+        assert mine.get(B).tolist() == [9, 9]
         right.run()
         routine.run()
         assert routine.context.get(B).tolist() == [3, 4]
@@ -230,7 +230,10 @@ def test_merge_mismatch_at_run_time() -> None:
             MergeError, match=r"use: the merge buffer of cpu:1 holds <b.*expects <a"
         ):
             use.run()
-        assert mine.get(C).tolist() == [0, 0]  # nothing was written
+        with pytest.raises(
+            OrderError, match=r"c: float64.* was to be written by 'use', which failed"
+        ):
+            mine.get(C)
         bring_a.run()
         use.run()
         assert mine.get(C).tolist() == [1, 1]
@@ -448,3 +451,138 @@ def test_bad_transfers(call: Any, error: type[Exception], text: str) -> None:
         with pytest.raises(error, match=text):
             call(here, source)
         assert dict(one.pools.sizes) == before
+
+
+# ---- previously failed ---------------------------------------------------------------------------
+
+
+def test_what_a_transfer_has_not_brought_is_not_merged_again() -> None:
+    """It was cancelled, or its source's writer was: the merge buffer holds what was there before."""
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as there, Context(two) as here:
+        make = there.put({A: np.ones(2)}).link(code(double, [A], [B], "make"))
+        bring = device_to_device(B, here.put({C: np.zeros(2)}), make.context, into="merge")
+        assert bring is not None
+        join = bring.context.link(code(lambda x: x, [B.merged], [C], "join", accumulate=True))
+        for routine in (make, bring, join):
+            routine.run()
+        begin = held_up(two)
+        brought, joined = bring.submit(), join.submit()
+        assert brought.cancel()
+        begin.set()
+        with pytest.raises(
+            OrderError, match=r"merge buffer was to be written by 'b from.*cancelled"
+        ):
+            joined.result(60)
+        begin = held_up(one)
+        made, brought = make.submit(), bring.submit()
+        assert made.cancel()
+        begin.set()
+        with pytest.raises(OrderError, match="'make', which was cancelled"):
+            brought.result(60)
+        with pytest.raises(OrderError, match="the merge buffer was to be written by 'b from"):
+            join.run()  # though `bring` has failed long before
+        for routine in (make, bring, join):
+            routine.run()
+        assert join.context.get(C).tolist() == [4, 4]
+
+
+@pytest.mark.parametrize("into", ["node", "merge"])
+def test_a_transfer_comes_after_the_writer_at_its_source(into: Any) -> None:
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as there, Context(two) as here:
+        add = (
+            there.put({A: np.ones(2)})
+            .zeros(B)
+            .link(code(lambda x: x, [A], [B], "add", accumulate=True))
+        )
+        move = device_to_device(B, here, add.context, into=into)
+        assert move is not None
+        assert (move.depends_on, move.can_run) == (("add",), False)
+        with pytest.raises(OrderError, match="not executed yet: 'add', which writes b"):
+            move.run()
+        add.run()
+        move.run()
+        if into == "node":
+            assert move.context.get(B).tolist() == [1, 1]
+
+
+def test_contents_of_before_are_nobody_elses_result() -> None:
+    """Whether it is asked for before or after the failure; the routine itself may be run again."""
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as here, Context(two) as there:
+        total = here.put({C: np.ones(2)})
+        bring = device_to_device(A, total, there.put({A: np.ones(2)}), into="merge")
+        other = device_to_device(A, total, there.put({A: np.ones(2)}), into="merge")
+        assert bring is not None
+        assert other is not None
+        join = bring.context.link(code(lambda x: x, [A.merged], [C], "join", accumulate=True))
+        bring.run()
+        other.run()
+        begin = held_up(one)
+        joined = join.submit()
+        early: list[Exception] = []
+
+        def ask() -> None:
+            try:
+                total.get(C)
+            except OrderError as error:
+                early.append(error)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        begin.set()
+        asking.join(60)
+        assert isinstance(joined.exception(60), MergeError)
+        with pytest.raises(OrderError, match="was to be written by 'join', which failed"):
+            total.get(C)
+        assert len(early) == 1
+        bring.run()
+        join.run()
+        assert total.get(C).tolist() == [2, 2]
+
+
+def test_a_closed_parent_stays_while_another_device_reads() -> None:
+    """The memory that the last child's close gives back is its parent's too; so is that of constants."""
+    constant = Node.constant("k", np.full(2, 3.0))
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(two) as here:
+        root = Context(one)
+        parent = root.put({A: np.ones(2)})
+        child = parent.link(code(double, [constant], [C], "child")).context
+        parent.close()
+        root.close()
+        moves = [
+            device_to_device(A, here, child),
+            device_to_device(B, here, child, source=constant),
+        ]
+        begin = held_up(two)
+        moved = [move.submit() for move in moves if move is not None]
+        closing = threading.Thread(target=lambda: (child.close(), one.close()))
+        closing.start()
+        closing.join(0.2)
+        assert closing.is_alive()
+        begin.set()
+        closing.join(60)
+        assert [event.exception(60) for event in moved] == [None, None]
+
+
+def test_a_close_that_is_refused_can_be_tried_again() -> None:
+    """In a callback, which runs in the device's thread, it would wait for what is queued behind it."""
+    with cpu_devices("cpu:1") as (one,), Context(one) as root:
+        held = root.put({A: np.ones(2)})
+        make = held.link(code(double, [A], [B], "make"))
+        begin, refused = held_up(one), []
+
+        def close(_: Any) -> None:
+            try:
+                held.close()
+            except OrderError as error:
+                refused.append(error)
+
+        first = make.submit()
+        first.add_done_callback(close)
+        second = make.submit()
+        begin.set()
+        second.result(60)
+        assert len(refused) == 1
+        assert held.get(A).tolist() == [1, 1]
+        make.context.close()
+        held.close()
+        assert held.is_closed
