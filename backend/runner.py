@@ -17,11 +17,13 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any
 
 from .._base.errors import ClosedError, OptionError, OrderError
+from .._base.log import log
 
 Prepare = Callable[["Future[Any]"], Callable[[], Any]]
 MOST_PENDING = 256
@@ -41,7 +43,9 @@ class Runner:
     def _renew(self) -> None:
         self._changed = threading.Condition()  # guards all that follows
         self._queue: deque[tuple[Future[Any], Context, Callable[[], Any]]] = deque()
-        self._busy = self._closed = False
+        self._running: list[Future[Any]] = []  # one, and what it does within itself
+        self._performer = 0  # the thread that does them, the runner's own or a caller
+        self._closed = False
         self._thread: threading.Thread | None = None
 
     def submit(self, prepare: Prepare) -> Future[Any]:
@@ -49,43 +53,48 @@ class Runner:
         future: Future[Any] = Future()
         with self._changed:
             while not self._closed and len(self._queue) >= self.most_pending:
-                self._refuse_to_wait_for_itself()
+                _refuse_to_wait(self.name)
                 self._changed.wait()
             self._check_open()
-            self._queue.append((future, copy_context(), prepare(future)))
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._serve, name=f"einloom {self.name}", daemon=True
-                )
-                _finish_at_exit()
-                self._thread.start()
+            try:
+                self._queue.append((future, copy_context(), prepare(future)))
+                self._start()
+            except BaseException as error:
+                if self._queue and self._queue[-1][0] is future:
+                    self._queue.pop()
+                _end(future, error)
+                raise
             self._changed.notify_all()
         return future
 
     def run(self, prepare: Prepare) -> Any:
         """Do work when it is its turn, and wait for it: its result."""
         future: Future[Any] = Future()
-        with self._changed:
-            self._check_open()
-            is_idle = not self._queue and not (self._busy and not self._is_here())
-            if is_idle:
-                work, was_busy, self._busy = prepare(future), self._busy, True
-            else:
-                self._refuse_to_wait_for_itself()
-        if not is_idle:
-            return self.submit(prepare).result()
+        is_begun = False
         try:
-            _perform(future, work)
-        finally:
             with self._changed:
-                self._busy = was_busy
-                self._changed.notify_all()
-        return future.result()
+                self._check_open()
+                if not self._queue and (not self._running or self._is_here()):
+                    is_begun = True
+                    self._running.append(future)
+                    self._performer = threading.get_ident()
+                    work = prepare(future)
+                else:
+                    _refuse_to_wait(self.name)
+            if is_begun:
+                _perform(future, work)
+        except BaseException as error:
+            _end(future, error)
+            raise
+        finally:
+            if is_begun:
+                self._ended(future)
+        return future.result() if is_begun else self.submit(prepare).result()
 
     @property
     def is_idle(self) -> bool:
         with self._changed:
-            return not self._queue and not self._busy
+            return not self._queue and not self._running
 
     @property
     def pending(self) -> int:
@@ -98,9 +107,9 @@ class Runner:
         with self._changed:
             if self._is_here():
                 if self._queue:
-                    self._refuse_to_wait_for_itself()
+                    _refuse_to_wait(self.name)
                 return
-            nothing_to_do = not self._queue and not self._busy
+            nothing_to_do = not self._queue and not self._running
         if not nothing_to_do:
             self.run(lambda future: lambda: None)
 
@@ -112,48 +121,87 @@ class Runner:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
+    def _start(self) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=self._serve, name=f"einloom {self.name}", daemon=True)
+            _finish_at_exit()
+            thread.start()
+            self._thread = thread
+
     def _serve(self) -> None:
         while True:
             with self._changed:
-                while self._busy or not self._queue:
+                while self._running or not self._queue:
                     is_over = self._closed and not self._queue
-                    if is_over or not (self._changed.wait(LINGER) or self._queue or self._busy):
+                    if is_over or not (self._changed.wait(LINGER) or self._queue or self._running):
                         self._thread = None
                         return
                 future, context, work = self._queue.popleft()
-                self._busy = True
+                self._running.append(future)
+                self._performer = threading.get_ident()
                 self._changed.notify_all()
-            context.run(_perform, future, work)
+            try:
+                context.run(_perform, future, work)
+            except BaseException as error:  # of a callback: the future has its own already
+                log.error("a callback in the thread of %s raised %r", self.name, error)
+            finally:
+                self._ended(future)
             del future, context, work  # what they hold would live until the next
-            with self._changed:
-                self._busy = False
-                self._changed.notify_all()
+
+    def _ended(self, future: Future[Any]) -> None:
+        with self._changed:
+            if future in self._running:
+                self._running.remove(future)
+            self._performer = self._performer if self._running else 0
+            self._changed.notify_all()
 
     def _is_here(self) -> bool:
-        return threading.current_thread() is self._thread
-
-    def _refuse_to_wait_for_itself(self) -> None:
-        if self._is_here():
-            raise OrderError(
-                f"{self.name}: its own thread, in a callback say, would wait for work that is queued "
-                f"behind it; use submit, or another thread"
-            )
+        return threading.get_ident() == self._performer
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError(f"{self.name} is closed; einloom.device({self.name!r}) opens it anew")
 
 
+class _Here(threading.local):
+    """How many pieces of work this thread is at, one within another."""
+
+    depth = 0
+
+
+_HERE = _Here()
+
+
+def _refuse_to_wait(name: str) -> None:
+    """For another piece of work, in the middle of one: that may be waiting for this one."""
+    if _HERE.depth:
+        raise OrderError(
+            f"{name}: work of a device, or a callback in its thread, would wait for work that may be waiting "
+            f"for it; use submit while the queue has room, or another thread"
+        )
+
+
 def _perform(future: Future[Any], work: Callable[[], Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
+    _HERE.depth += 1
     try:
-        result = work()
-    except BaseException as error:
-        future.set_exception(error)
-        del future  # the error's traceback holds this frame, and the future the error
-    else:
-        future.set_result(result)
+        try:
+            result = work()
+        except BaseException as error:
+            future.set_exception(error)
+            del future  # the error's traceback holds this frame, and the future the error
+        else:
+            future.set_result(result)
+    finally:
+        _HERE.depth -= 1
+
+
+def _end(future: Future[Any], error: BaseException) -> None:
+    """With an error, if it has not ended: nobody waits for it for ever."""
+    if not future.done():
+        with suppress(InvalidStateError):
+            future.set_exception(error)
 
 
 _RUNNERS: weakref.WeakSet[Runner] = weakref.WeakSet()
@@ -173,8 +221,16 @@ def _close_all() -> None:
 
 def _renew_after_fork() -> None:
     """The child of a fork has none of the parent's threads, and perhaps a lock that one of them held."""
+    _HERE.depth = 0
     for runner in tuple(_RUNNERS):
+        lost = [*runner._running, *(future for future, _, _ in runner._queue)]
+        is_closed = runner._closed
         runner._renew()
+        runner._closed = is_closed
+        for future in lost:
+            # its lock may be held for ever, and its callbacks are the parent's business
+            vars(future).update(_condition=threading.Condition(), _done_callbacks=[])
+            _end(future, OrderError(f"{runner.name}: this was work of the parent process"))
 
 
 if hasattr(os, "register_at_fork"):

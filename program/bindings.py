@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from itertools import product
 from operator import index as as_index
+from typing import Any
+
+import numpy as np
 
 from .._base.errors import OptionError, ProgramError
 from .ir import StaticIndex
@@ -28,6 +31,15 @@ def check_values(expected: Sequence[StaticIndex], values: Sequence[int]) -> None
             raise ProgramError(
                 f"static index i{number} ({index.name}) = {value} is not from 0 to {index.size - 1}"
             )
+
+
+def _several(values: Any) -> Sequence[int]:
+    """Those of a sequence or an array, which may change later, or the one value."""
+    if isinstance(values, range):
+        return values
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu":
+        return tuple(values.tolist())
+    return tuple(values) if isinstance(values, Sequence) else (values,)
 
 
 class Bindings(MutableMapping[str, int]):
@@ -61,7 +73,9 @@ class Bindings(MutableMapping[str, int]):
             found = {name: range(n) for name, n in self._sizes.items()}
         for name, values in (given or {}).items():
             self._known(name)
-            several = values if isinstance(values, Sequence) else (values,)
+            several = _several(values)
+            if not len(several):
+                raise OptionError(f"static index {name}: no values given")
             ends = isinstance(several, range) and len(several) > 2  # which are its extremes
             for value in (several[0], several[-1]) if ends else several:
                 self._check(name, value)

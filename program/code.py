@@ -47,6 +47,8 @@ class Code:
         accumulate: bool = False,
         name: str = "code",
     ) -> None:
+        if not isinstance(name, str):
+            raise CallError(f"Code(name={name!r:.60}): give a string")
         self.name = name
         self.reads, self.writes = tuple(reads), tuple(writes)
         call = f"Code({name})"

@@ -1,18 +1,20 @@
 """Nodes: named arrays that programs on devices read and write, wherever they lie.
 
 A node says what an array is, dtype and shape, and is itself no memory: a context has a place for it, another
-context another. Two nodes are never equal, whatever their names.
+context another. Two nodes are never equal, whatever their names; the same rows of one are the same alias.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from operator import index
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from .._base.errors import DTypeError, NodeError, OptionError, ShapeError
+from .._base.errors import CallError, DTypeError, NodeError, OptionError, ShapeError
 from ..backend.spec import ArraySpec
 
 
@@ -28,13 +30,14 @@ class Node:
     (<a: float32[4,3]>, <a[1:3]: float32[2,3]>)
     """
 
-    __slots__ = ("__weakref__", "delta", "name", "parent", "spec", "value")
+    __slots__ = ("__weakref__", "_aliases", "delta", "name", "parent", "spec", "value")
 
     name: str
     spec: ArraySpec
     value: Any  # of a constant, else None
     parent: Node | None  # of an alias
     delta: int  # bytes from where the parent begins
+    _aliases: WeakValueDictionary[Any, Node]
 
     def __init__(self, name: str, shape: Any, dtype: Any = "float64") -> None:
         try:
@@ -53,7 +56,7 @@ class Node:
         if not isinstance(name, str) or not name:
             raise OptionError(f"Node(name={name!r:.60}): give a string")
         values = (("name", name), ("spec", spec), ("value", value), ("parent", parent))
-        for key, one in (*values, ("delta", delta)):
+        for key, one in (*values, ("delta", delta), ("_aliases", WeakValueDictionary())):
             object.__setattr__(self, key, one)
 
     def __setattr__(self, key: str, value: Any) -> None:
@@ -66,7 +69,10 @@ class Node:
         >>> Node.constant("two", np.full(3, 2.0))
         <two: float64[3], constant>
         """
-        array = np.array(value, order="C")
+        try:
+            array = np.array(value, order="C")
+        except ValueError as error:
+            raise ShapeError(f"Node.constant({name!r}): {error}") from error
         array.flags.writeable = False
         made = object.__new__(cls)
         made._fill(name, ArraySpec(_plain(name, array.dtype), array.shape), array)
@@ -79,13 +85,27 @@ class Node:
             raise ShapeError(f"{self!r}.rows({start}, {stop}): there are no such rows")
         if self.value is not None:
             raise NodeError(f"{self!r}.rows({start}, {stop}): constants have no aliases")
-        each = math.prod(shape[1:]) * self.spec.dtype.itemsize
-        made = object.__new__(Node)
-        spec = ArraySpec(self.spec.dtype, (stop - start, *shape[1:]))
-        made._fill(
-            name or f"{self.name}[{start}:{stop}]", spec, None, self.root, self.delta + start * each
+        name = name or f"{self.name}[{start}:{stop}]"
+        with _ALIASES:
+            found = self._aliases.get((start, stop, name))
+            if found is None:
+                each = math.prod(shape[1:]) * self.spec.dtype.itemsize
+                found = object.__new__(Node)
+                spec = ArraySpec(self.spec.dtype, (stop - start, *shape[1:]))
+                found._fill(name, spec, None, self.root, self.delta + start * each)
+                self._aliases[start, stop, name] = found
+        return found
+
+    def __copy__(self) -> Node:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Node:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise CallError(
+            f"{self!r} is itself alone; send its name, shape and dtype, and make another"
         )
-        return made
 
     @property
     def root(self) -> Node:
@@ -123,8 +143,14 @@ def check_fits(what: str, spec: ArraySpec, node: Node) -> None:
         )
 
 
+_ALIASES = threading.Lock()
+
+
 def _plain(name: str, dtype: Any) -> np.dtype[Any]:
-    found = np.dtype(dtype)
+    try:
+        found = np.dtype(dtype)
+    except TypeError as error:
+        raise DTypeError(f"Node({name!r}): {error}") from error
     if found.hasobject or found.kind not in "biufcV" or not found.isnative:
         raise DTypeError(f"Node({name!r}): pools hold numbers of this machine's own, not {found!r}")
     return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,21 @@ import pytest
 from tests.program.mock_device import cpu_devices, mock_device
 
 import einloom
-from einloom import ClosedError, Code, Context, Node, NodeError
+from einloom import (
+    CallError,
+    ClosedError,
+    Code,
+    Context,
+    DTypeError,
+    Node,
+    NodeError,
+    OptionError,
+    ShapeError,
+)
 from einloom.backend.devices import Device
+from einloom.program.bindings import Bindings
 from einloom.program.dispatch import executable_for
+from einloom.program.ir import StaticIndex
 
 GOLDEN = Path(__file__).parent / "golden" / "contexts.txt"
 F4 = "float32"
@@ -458,3 +472,41 @@ def test_bad_input(call: Any, error: type[Exception], text: str) -> None:
         device = held.device
         assert before == (dict(device.pools.sizes), device.contexts, device.next_pool_id)
         assert held.get(X).tolist() == [[1] * 3] * 2
+
+
+# ---- previously failed ---------------------------------------------------------------------------
+
+
+def test_values_of_indices_are_some_and_stay() -> None:
+    bindings = Bindings((StaticIndex("k", 3),))
+    with pytest.raises(OptionError, match="static index k: no values given"):
+        bindings.choices({"k": []})
+    given = [0, 2]
+    found = bindings.choices({"k": given})
+    given[0] = -1
+    assert found == [(0, 2)] == bindings.choices({"k": np.array([0, 2])})
+
+
+def test_the_same_rows_are_the_same_alias() -> None:
+    """Code that expects one in the merge buffer finds it, and no array is kept twice."""
+    node = Node("x", (4, 2))
+    assert node.rows(0, 2) is node.rows(0, 2)
+    assert node.rows(0, 2) is not node.rows(0, 2, "first") is not node.rows(0, 3)
+    with Context("cpu:1") as root:
+        held = root.put({node: np.ones((4, 2))})
+        for _ in range(20):
+            held.get(node.rows(1, 3))
+        assert len(held._buffers[node].arrays) <= 2
+
+
+def test_nodes_of_bad_parts() -> None:
+    with pytest.raises(DTypeError, match=r"Node\('x'\).*nonsense"):
+        Node("x", (2,), "nonsense")
+    with pytest.raises(ShapeError, match=r"Node.constant\('x'\)"):
+        Node.constant("x", [[1.0], [1.0, 2.0]])
+    node = Node("x", (2,))
+    assert copy.deepcopy({"a": node})["a"] is copy.copy(node) is node
+    with pytest.raises(CallError, match="make another"):
+        pickle.dumps(node)
+    with pytest.raises(CallError, match="name=3"):
+        Code(lambda x: x, [node], [Node("y", (2,))], name=3)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from typing import Any
@@ -274,7 +275,7 @@ def test_the_queue_is_bounded() -> None:
     assert done.wait(20)
     runner.wait()
     assert len(refused) == 1
-    assert "its own thread" in str(refused[0])
+    assert "use submit while the queue has room" in str(refused[0])
     runner.close()
     with pytest.raises(OptionError, match="most_pending=0"):
         Runner("stream", most_pending=0)
@@ -353,3 +354,95 @@ def test_many_callers() -> None:
         thread.join(60)
     runner.close()
     assert counts == [50] * 8
+
+
+# ---- previously failed ---------------------------------------------------------------------------
+
+
+def test_a_callback_that_ends_the_thread_does_not_end_the_stream() -> None:
+    """`sys.exit` is no Exception, which is all that a Future catches from its callbacks."""
+    runner, begin = Runner("stream"), threading.Event()
+    first = runner.submit(work(begin.wait))
+    first.add_done_callback(lambda _: sys.exit(3))
+    begin.set()
+    assert runner.submit(work(lambda: 5)).result(60) == 5
+    runner.close()
+
+
+def test_work_within_work() -> None:
+    """In a caller as in the thread: at once while nothing is queued, refused where it would wait."""
+    runner = Runner("stream")
+    nested = work(lambda: runner.run(work(lambda: 7)))
+    assert runner.run(nested) == runner.submit(nested).result(60) == 7
+
+    def behind_another() -> Any:
+        runner.submit(work(lambda: None))
+        return runner.run(work(lambda: 7))
+
+    for call in (runner.run, lambda one: runner.submit(one).result(60)):
+        with pytest.raises(OrderError, match="would wait for work"):
+            call(work(behind_another))
+        runner.wait()
+    runner.close()
+
+
+def test_streams_do_not_wait_for_each_other_in_callbacks() -> None:
+    """What is at the head of the one may be waiting for what is behind the callback of the other."""
+    one, other, begin, found = Runner("one"), Runner("other", 1), threading.Event(), []
+    other.submit(work(begin.wait))
+    while other.pending:
+        time.sleep(0.001)
+    other.submit(work(lambda: None))  # the queue is full
+
+    def callback(_: Any) -> None:
+        for call in (other.submit, other.run):
+            try:
+                call(work(lambda: None))
+            except OrderError as error:
+                found.append(str(error))
+        begin.set()
+
+    hold = threading.Event()
+    first = one.submit(work(hold.wait))
+    first.add_done_callback(callback)
+    hold.set()
+    assert begin.wait(60)
+    assert [text.split(":")[0] for text in found] == ["other", "other"]
+    one.close()
+    other.close()
+
+
+@pytest.mark.parametrize("way", ["run", "submit"])
+def test_an_interrupt_while_work_finds_its_place(way: str) -> None:
+    """Its event ends, and the stream goes on."""
+    runner, events = Runner("stream"), []
+
+    def prepare(future: Any) -> Any:
+        events.append(future)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        getattr(runner, way)(prepare)
+    assert isinstance(events[0].exception(0), KeyboardInterrupt)
+    assert runner.is_idle
+    assert runner.run(work(lambda: 1)) == runner.submit(work(lambda: 1)).result(60) == 1
+    runner.close()
+
+
+def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, events = Runner("stream"), []
+
+    def refuse(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def prepare(future: Any) -> Any:
+        events.append(future)
+        return lambda: 1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="start new thread"):
+            runner.submit(prepare)
+    assert isinstance(events[0].exception(0), RuntimeError)
+    assert (runner.pending, runner.submit(work(lambda: 2)).result(60)) == (0, 2)
+    runner.close()

@@ -327,3 +327,35 @@ def test_the_child_of_a_fork() -> None:
 def test_futures_are_pythons_own() -> None:
     executable = Executable(constant(1.0), einloom.device().backend)
     assert isinstance(executable.submit(np.ones(2)), Future)
+
+
+# ---- previously failed ---------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_the_child_of_a_fork_does_not_wait_for_the_parents_work() -> None:
+    text = (
+        "import os, threading, warnings, numpy as np, einloom\n"
+        "warnings.simplefilter('ignore')\n"
+        "x, y = einloom.Node('x', (2,)), einloom.Node('y', (2,))\n"
+        "held = einloom.Context('cpu:1').put({x: np.ones(2)})\n"
+        "make = held.link(einloom.Code(lambda a: a + a, [x], [y], name='make'))\n"
+        "begin = threading.Event()\n"
+        "held.device.runner.submit(lambda future: begin.wait)\n"
+        "made = make.submit()\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    try:\n"
+        "        make.context.get(y)\n"
+        "    except einloom.OrderError:\n"
+        "        make.run()\n"
+        "        ok = isinstance(made.exception(30), einloom.OrderError)\n"
+        "        os._exit(0 if ok and make.context.get(y)[0] == 2 else 1)\n"
+        "    os._exit(2)\n"
+        "begin.set()\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), make.context.get(y))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": SOURCE}
+    command = [sys.executable, "-c", text]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "0 [2. 2.]\n"), done.stderr
