@@ -49,6 +49,9 @@ class Code:
     ) -> None:
         if not isinstance(name, str):
             raise CallError(f"Code(name={name!r:.60}): give a string")
+        for what, given in (("reads", reads), ("writes", writes)):
+            if not isinstance(given, Sequence):
+                raise CallError(f"Code({name}): {what} are a list of nodes, got {given!r:.60}")
         self.name = name
         self.reads, self.writes = tuple(reads), tuple(writes)
         call = f"Code({name})"

@@ -107,6 +107,10 @@ class Context:
             ShapeError, DTypeError: an array is not what its node says.
             MemoryLimitError: there is no room; nothing is kept.
         """
+        if not isinstance(arrays, Mapping):
+            raise CallError(
+                f"put: give a mapping from nodes to arrays, got {type(arrays).__name__}"
+            )
         given = {node: _host_array(node, x) for node, x in arrays.items()}
 
         def fill(buffer: Buffer) -> None:

@@ -510,3 +510,7 @@ def test_nodes_of_bad_parts() -> None:
         pickle.dumps(node)
     with pytest.raises(CallError, match="name=3"):
         Code(lambda x: x, [node], [Node("y", (2,))], name=3)  # type: ignore[arg-type]
+    with pytest.raises(CallError, match="writes are a list of nodes"):
+        Code(lambda x: x, [node], None)  # type: ignore[arg-type]
+    with Context("cpu:1") as root, pytest.raises(CallError, match="a mapping from nodes to arrays"):
+        root.put([node])  # type: ignore[arg-type]
