@@ -31,7 +31,8 @@ LINGER = 1.0  # seconds without work after which the thread ends
 
 
 class Runner:
-    """Does work in order. `submit` waits while `most_pending` pieces are queued."""
+    """Does work in order. `submit` waits while `most_pending` pieces are queued; a thread that is at a piece
+    of work itself, of any stream, gets an OrderError where it would wait."""
 
     def __init__(self, name: str, most_pending: int = MOST_PENDING) -> None:
         if type(most_pending) is not int or most_pending < 1:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import kernel
-from .lines import ROWS, end, turn
+from .lines import ROWS, end, place_tile, turn
 
 # put here before a kernel is compiled; see butterflies.py and turns.py
 gather_line: Any = None
@@ -51,40 +51,15 @@ def transform_half_lines(
     Strides and offsets count real numbers. On the way back real and imaginary parts are exchanged between
     the two steps, which makes the transform the inverse one.
     """
-    h, of_row, to_row, lines, lanes = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
-    width, blocks, is_back, half = sizes[5], sizes[6], sizes[7], sizes[8]
+    h, of_row, to_row, lanes = sizes[0], sizes[1], sizes[2], sizes[4]
+    width, is_back, half = sizes[5], sizes[7], sizes[8]
     is_rows = sizes[9] == ROWS
     of_line, to_line = (2, 1) if is_back else (1, 2)
     offsets = np.empty((2, width * lanes), np.int64)
     inside = np.empty(2 * h + 2 + lanes, np.int64)  # where the numbers of a row lie in scratch
     unit = 2 * lanes
-    axes = outer.shape[1]
     for tile in range(start, stop):
-        block, rest = tile % blocks, tile // blocks
-        first = block * width * lanes
-        of, to = of_line * first, to_line * first
-        for axis in range(axes - 1, -1, -1):
-            if is_rows:
-                break
-            k = rest % outer[0, axis]
-            rest //= outer[0, axis]
-            of += k * outer[1, axis]
-            to += k * outer[2, axis]
-        count = min(width * lanes, lines - first)
-        whole = count // lanes
-        if is_rows:  # lanes beyond the last line are the last line once more
-            whole = (count + lanes - 1) // lanes
-            count = whole * lanes
-            for lane in range(count):
-                rest = min(first + lane, lines - 1)
-                of, to = 0, 0
-                for axis in range(axes - 1, -1, -1):
-                    k = rest % outer[0, axis]
-                    rest //= outer[0, axis]
-                    of += k * outer[1, axis]
-                    to += k * outer[2, axis]
-                offsets[0, lane], offsets[1, lane] = of, to
-        tail = count - whole * lanes
+        of, to, whole, tail = place_tile(tile, sizes, outer, offsets, of_line, to_line)
         row = (whole + (1 if tail else 0)) * unit
         # ---- to scratch
         numbers = 2 * h + 2 if is_back else 2 * h

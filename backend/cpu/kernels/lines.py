@@ -130,6 +130,39 @@ def leave(
         leaving7(scratch, x, step, address, start, hop, scale, flipped)
 
 
+@part
+def place_tile(
+    tile: int, sizes: Any, outer: Any, offsets: Any, of_line: int, to_line: int
+) -> tuple[int, int, int, int]:
+    """Where the first line of a tile begins in operand and result, whole vectors of lines and lines beyond.
+
+    From one line to the next it is `of_line` and `to_line` real numbers. Of ROWS each line begins where
+    `offsets` says, and lanes beyond the last line are the last line once more.
+    """
+    lines, lanes, width, blocks = sizes[3], sizes[4], sizes[5], sizes[6]
+    first = tile % blocks * width * lanes
+    count, axes = min(width * lanes, lines - first), outer.shape[1]
+    if sizes[9] == ROWS:
+        whole = (count + lanes - 1) // lanes
+        for lane in range(whole * lanes):
+            rest = min(first + lane, lines - 1)
+            of, to = 0, 0
+            for axis in range(axes - 1, -1, -1):
+                k = rest % outer[0, axis]
+                rest //= outer[0, axis]
+                of += k * outer[1, axis]
+                to += k * outer[2, axis]
+            offsets[0, lane], offsets[1, lane] = of, to
+        return 0, 0, whole, 0
+    of, to, rest = of_line * first, to_line * first, tile // blocks
+    for axis in range(axes - 1, -1, -1):
+        k = rest % outer[0, axis]
+        rest //= outer[0, axis]
+        of += k * outer[1, axis]
+        to += k * outer[2, axis]
+    return of, to, count // lanes, count % lanes
+
+
 @kernel
 def transform_lines(
     start: int,
@@ -158,41 +191,16 @@ def transform_lines(
     and the powers of w for p are r - 1 complex numbers of the table. The inverse transform is the same with
     real and imaginary parts exchanged.
     """
-    n, of_row, to_row, lines, lanes = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
-    width, blocks, is_inverse, half = sizes[5], sizes[6], sizes[7], sizes[8]
+    n, of_row, to_row, lanes = sizes[0], sizes[1], sizes[2], sizes[4]
+    width, is_inverse, half = sizes[5], sizes[7], sizes[8]
     is_rows = sizes[9] == ROWS
     offsets = np.empty((2, width * lanes), np.int64)
     inside = np.empty(2 * n + lanes, np.int64)  # where the numbers of a row lie in scratch
     unit = 2 * lanes
     real = lanes if is_inverse else 0
     imag = 0 if is_inverse else lanes
-    axes = outer.shape[1]
     for tile in range(start, stop):
-        block, rest = tile % blocks, tile // blocks
-        first = block * width * lanes
-        of, to = 2 * first, 2 * first
-        for axis in range(axes - 1, -1, -1):
-            if is_rows:
-                break
-            k = rest % outer[0, axis]
-            rest //= outer[0, axis]
-            of += k * outer[1, axis]
-            to += k * outer[2, axis]
-        count = min(width * lanes, lines - first)
-        whole = count // lanes
-        if is_rows:  # lanes beyond the last line are the last line once more
-            whole = (count + lanes - 1) // lanes
-            count = whole * lanes
-            for lane in range(count):
-                rest = min(first + lane, lines - 1)
-                of, to = 0, 0
-                for axis in range(axes - 1, -1, -1):
-                    k = rest % outer[0, axis]
-                    rest //= outer[0, axis]
-                    of += k * outer[1, axis]
-                    to += k * outer[2, axis]
-                offsets[0, lane], offsets[1, lane] = of, to
-        tail = count - whole * lanes
+        of, to, whole, tail = place_tile(tile, sizes, outer, offsets, 2, 2)
         vectors = whole + (1 if tail else 0)
         row = vectors * unit
         # tiles of whole vectors are read by the first pass itself, and written by the last
