@@ -13,6 +13,7 @@ import pytest
 # Before einloom or hypothesis look for a place of their own; removed when the tests end.
 SCRATCH = tempfile.TemporaryDirectory(prefix="einloom-tests-", ignore_cleanup_errors=True)
 os.environ.setdefault("EINLOOM_CACHE_DIR", os.path.join(SCRATCH.name, "cache"))
+os.environ.setdefault("EINLOOM_PATIENCE", "0")  # tests of kernels are of kernels
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", os.path.join(SCRATCH.name, "hypothesis"))
 
 from hypothesis import settings  # noqa: E402 (it reads the environment)

@@ -25,8 +25,9 @@ from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from .buffers import empty
 from .cast import evaluate_cast
-from .elementwise import EVALUATE, Evaluate, over_pieces, through_float32
+from .elementwise import EVALUATE, Evaluate, over_blocks, over_pieces, through_float32
 from .jit import generated
+from .patience import counted, too_early
 from .reduce import bind_reduce, reduce_scratch_bytes
 from .reduction import Reduction
 from .source import Body, body_of, elementwise_source
@@ -35,6 +36,7 @@ from .threads import parallel_for
 
 BLOCK = 1 << 19  # bytes of a block: large enough that threads seldom wait for the interpreter
 COLUMNS = 2048  # elements of a tile's row where all operands are contiguous
+ALIKE = ("add", "subtract", "multiply")
 SQUARE = 64  # elements along each side of a tile where one operand lies across the others
 
 
@@ -51,14 +53,30 @@ def bind_fused(plan: ElementwiseFusionPlan) -> Kernel | None:
     if math.prod(plan.shape) < max(1, get_options().small):
         return in_blocks
     run = _Elementwise(body)
+    step = EVALUATE[plan.steps[0].op] if _is_alike(plan, values) else None
 
     def kernel(*inputs: Any, out: Any = None) -> Any:
         targets = _targets(outputs, out)
+        if step is not None and too_early():
+            with counted():
+                operands = tuple(inputs[k] for k in plan.steps[0].operands)
+                return over_blocks(step, targets[0], operands, cut=False)
         if not run(targets, inputs):
             return in_blocks(*inputs, out=targets if len(targets) > 1 else targets[0])
         return targets if len(targets) > 1 else targets[0]
 
     return kernel
+
+
+def _is_alike(plan: ElementwiseFusionPlan, values: Sequence[ArraySpec]) -> bool:
+    """Whether it is one step that NumPy and a kernel compute to the same numbers: not complex products, in
+    which a multiplication and an addition may be one operation."""
+    return (
+        len(plan.steps) == 1
+        and plan.outputs == (len(plan.inputs),)
+        and plan.steps[0].op in ALIKE
+        and all(spec.dtype.char in "fdbBhHiIlLqQ" for spec in values)
+    )
 
 
 def fused_scratch_bytes(

@@ -21,6 +21,12 @@ from ..._base.log import log
 from ..._base.options import cache_dir
 
 _LOCK = threading.Lock()
+_LOADED: list[bool] = []  # one element once a kernel was asked for in this process
+
+
+def is_loaded() -> bool:
+    """Whether numba is imported and has loaded or compiled a kernel of ours."""
+    return bool(_LOADED)
 
 
 class Kernel:
@@ -38,6 +44,7 @@ class Kernel:
         with _LOCK:
             if self._dispatcher is None:
                 self._dispatcher = (_twin if self.twin else _dispatcher)(self.function)
+                _LOADED[:] = [True]
         if not self.twin:
             _look_before_sleep()
         return self._dispatcher

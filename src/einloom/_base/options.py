@@ -27,6 +27,9 @@ ENGINES = (
 """Ways to run a contraction that may be asked for; see `dot_engine` of the CPU backend, and `product_groups`
 of programs for the last one."""
 
+PATIENCE = 0.5
+"""Seconds that importing numba and loading a first kernel from disk take, or so."""
+
 PLAN_CACHES = ("memory", "disk", "off")
 
 
@@ -45,6 +48,8 @@ class Options:
             changes a plan.
         progress: "auto" (long runs on a terminal), True or False.
         small: multiplications below which kernels are not used; 0 forces them, inf forbids them.
+        patience: seconds that copies and products of large arrays may take plain NumPy, which gives the same
+            numbers bit for bit, before kernels are loaded for them; 0: they are loaded at once.
         engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product",
             "lanes": it runs every contraction that it can, however slow that is; None: the fastest. For
             tests.
@@ -57,6 +62,7 @@ class Options:
     plan_cache: str = "memory"
     progress: bool | str = "auto"
     small: float = SMALL
+    patience: float = PATIENCE
     engine: str | None = None
 
     def __post_init__(self) -> None:
@@ -66,6 +72,8 @@ class Options:
                 raise OptionError(f"options({name}={value!r}): give a positive integer, or None")
         if not isinstance(self.small, (int, float)) or not self.small >= 0:
             raise OptionError(f"options(small={self.small!r}): give a number >= 0, or infinity")
+        if not isinstance(self.patience, (int, float)) or not self.patience >= 0:
+            raise OptionError(f"options(patience={self.patience!r}): give seconds, or infinity")
         if self.engine is not None and self.engine not in ENGINES:
             raise OptionError(
                 f"options(engine={self.engine!r}): give one of {', '.join(ENGINES)}, or None"
@@ -243,5 +251,6 @@ _READERS: dict[str, Callable[[str], Any]] = {
         text.lower(), text
     ),
     "small": float,
+    "patience": float,
     "engine": str,
 }

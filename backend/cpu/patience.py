@@ -1,0 +1,60 @@
+"""When compiled kernels are worth their loading: at first plain NumPy does what it does to the same numbers.
+
+Importing numba and loading a kernel takes half a second, thousands of times as long as the copy that asked
+for it. So copies and single products of large arrays, which NumPy computes alike bit for bit, are left to it
+until that took `options.patience` seconds in all, or until something else has loaded a kernel. A process that
+does little never loads a compiler; one that does much has lost at most what loading takes.
+
+All other work has its kernels from the first call: its numbers would change by a rounding.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..._base.caches import CacheInfo, register
+from ..._base.options import get_options
+from .jit import is_loaded
+
+
+class _Spent:
+    """Seconds and calls of NumPy in place of kernels."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.clear()
+
+    def add(self, seconds: float) -> None:
+        with self.lock:
+            self.seconds += seconds
+            self.calls += 1
+
+    def info(self) -> CacheInfo:
+        return CacheInfo(self.calls, 0, 0, 0)
+
+    def clear(self) -> None:
+        self.seconds, self.calls = 0.0, 0
+
+
+NAME = "calls before kernels were loaded"
+_SPENT = _Spent()
+register(NAME, _SPENT)
+
+
+def too_early() -> bool:
+    """Whether NumPy should do this, inside `counted`."""
+    now = get_options()
+    return now.small > 0 and _SPENT.seconds < now.patience and not is_loaded()
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """Count what NumPy takes here."""
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        _SPENT.add(time.perf_counter() - start)

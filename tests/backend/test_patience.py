@@ -1,0 +1,121 @@
+"""Kernels are loaded when they pay: until then NumPy makes copies and products, with the same bits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from einloom import cache_info, options
+from einloom.backend.cpu import cpu, jit, patience
+from einloom.backend.cpu.move import move
+from einloom.backend.cpu.patience import counted, too_early
+from einloom.backend.fusion import ElementwiseFusionPlan, FusionStep
+from einloom.backend.spec import ArraySpec
+
+LONG = 1 << 18
+
+SCRIPT = """
+import sys
+import numpy as np
+import einloom
+
+x = np.arange(2.0 ** 20).reshape(64, 128, 128)
+assert np.array_equal(einloom.einsum("ijk,ijk->kji", x, x), (x * x).T)
+assert np.array_equal(einloom.einsum("ijk->kij", x, order="C"), x.transpose(2, 0, 1))
+v = np.arange(2000.0)
+assert np.array_equal(einloom.einsum("i,j->ij", v, v), np.outer(v, v))
+print("numba" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("seconds", "loaded"), [("60", "False"), ("0", "True")])
+def test_a_new_process(seconds: str, loaded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EINLOOM_PATIENCE", seconds)
+    monkeypatch.delenv("EINLOOM_SMALL", raising=False)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.strip(), done.stderr) == (loaded, "")
+
+
+@pytest.fixture
+def early(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """As in a process that has loaded no kernel: those that are needed all the same are counted."""
+    monkeypatch.setattr(jit, "_LOADED", [])
+    patience._SPENT.clear()
+    with options(patience=60, small=LONG):
+        yield
+    patience._SPENT.clear()
+
+
+def calls() -> int:
+    return patience._SPENT.calls
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((LONG,), (0,)), ((64, 3, 1500), (2, 0, 1)), ((600, 600), (1, 0))]
+)
+def test_copies(early: None, rng: np.random.Generator, dtype: str, shape: Any, axes: Any) -> None:
+    x = rng.integers(0, 100, shape).astype(dtype).transpose(axes)
+    np.testing.assert_array_equal(move(np.empty_like(x, order="C"), x), x)
+    assert calls() == 1
+    assert not jit.is_loaded()
+
+
+def one_step(op: str, dtype: Any, shape: Any) -> ElementwiseFusionPlan:
+    spec = ArraySpec(np.dtype(dtype), shape)
+    return ElementwiseFusionPlan((spec, spec), (FusionStep(op, (1, 0)),), (2,))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u4", "i8", "f4", "f8"])
+@pytest.mark.parametrize("op", ["add", "subtract", "multiply"])
+def test_single_steps(early: None, rng: np.random.Generator, dtype: str, op: str) -> None:
+    """Wrapping, special and rounded values as with a kernel, which is loaded afterwards."""
+    x, y = (rng.integers(0, 100, (700, 400)).astype(dtype) for _ in range(2))
+    if np.dtype(dtype).kind == "f":
+        x[0, :4] = np.nan, np.inf, -np.inf, np.finfo(x.dtype).max
+        y += rng.random(y.shape).astype(dtype)
+    run = cpu().fuse(one_step(op, dtype, x.shape))
+    got = [run(x, y), run(x, y, out=np.empty_like(x)), run(x.T.copy().T, y)]
+    assert calls() == 3
+    assert not jit.is_loaded()
+    with options(patience=0):
+        got.append(run(x, y))
+    assert calls() == 3
+    with np.errstate(all="ignore"):
+        for result in got:
+            np.testing.assert_array_equal(result, getattr(np, op)(y, x))
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex_products_have_their_kernel(early: None, dtype: str) -> None:
+    x = np.ones((600, 500), dtype)
+    cpu().fuse(one_step("multiply", dtype, x.shape))(x, x)
+    assert calls() == 0
+
+
+def test_it_ends(early: None) -> None:
+    with options(patience=0.01, small=LONG):
+        assert too_early()
+        with counted():
+            assert too_early()
+            time.sleep(0.02)
+        assert not too_early()
+    with options(small=0):  # kernels are asked for
+        assert not too_early()
+    assert too_early()
+    assert cache_info()[patience.NAME].hits == 1
+    jit._LOADED[:] = [True]
+    assert not too_early()
+
+
+def test_what_fails_counts(early: None) -> None:
+    with pytest.raises(ValueError, match="no"), counted():
+        raise ValueError("no")
+    assert calls() == 1
