@@ -97,6 +97,7 @@ class OpRow:
 
 
 CATALOGUE: dict[str, OpRow] = {}
+GATHERS = ("gather", "gather_dynamic_slice_sizes")
 
 
 def row_of(op: str) -> OpRow:

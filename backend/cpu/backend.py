@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,14 @@ from ..._base.errors import (
 )
 from ..._base.numbers import format_bytes
 from ..._base.options import get_options, num_threads, options
-from ..catalogue import CATALOGUE, Attrs, OpRow, infer
+from ..catalogue import CATALOGUE, GATHERS, Attrs, OpRow, infer
 from ..door import as_ndarray
 from ..dtypes import NAMES
 from ..fusion import FusionPlan, ProductFusionPlan
 from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype_name
-from . import structure, sum_product, windows
+from . import structure, sum_product
 from .blas import ONE_BLAS_THREAD
 from .buffers import BUFFERS, empty_as, in_layout
 from .cast import bind_cast, evaluate_cast
@@ -40,23 +41,28 @@ from .contraction import (
     uses_threads,
 )
 from .elementwise import BLOCK, EVALUATE, ONE_STEP, TEMPORARIES, bind_elementwise
-from .fft_ops import bind_fft, fft_scratch_bytes
 from .fused import BLOCK as FUSED_BLOCK
 from .fused import bind_fused, fused_scratch_bytes
-from .gemm_batch import gemm_batch
-from .indexing import bind_gather
-from .lanes import bind_lanes, lanes_bytes
-from .order import bind_argsort, bind_sort
 from .products import bind_product, bind_product_added, product_scratch_bytes
 from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_bytes
 from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_bytes
-from .scan import bind_scan
-from .scattering import bind_scatter, bind_scatter_along_axis
-from .scratch import GATHERS, indexing_scratch_bytes
 from .strided import MOST_AXES, overlaps_itself
-from .taking import bind_take, bind_take_along_axis
 from .threads import parallel_for, stay
-from .threefry import bind_threefry
+
+
+def _later(module: str, name: str) -> Any:
+    """A function of a neighbour that few processes need: its module is loaded at the first call."""
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        function = getattr(import_module(f".{module}", __package__), name)
+        return function(*arguments, **keywords)
+
+    return call
+
+
+def _bind_fft(op: str) -> structure.Binder:
+    return lambda *specs: _later("fft_ops", "bind_fft")(op)(*specs)
+
 
 FFTS = ("fft", "ifft", "rfft", "irfft")
 BINDERS: dict[str, structure.Binder] = {
@@ -94,24 +100,24 @@ BINDERS: dict[str, structure.Binder] = {
     "dot_general_add": bind_product_added,
     "matmul": bind_matmul,
     "sum_product": bind_sum_product,
-    "associative_scan": bind_scan,
-    "sort": bind_sort,
-    "argsort": bind_argsort,
-    "take": bind_take,
-    "take_along_axis": bind_take_along_axis,
-    **dict.fromkeys(GATHERS, bind_gather),
-    "scatter": bind_scatter,
-    "scatter_along_axis": bind_scatter_along_axis,
-    "dynamic_slice": windows.bind_dynamic_slice,
-    "dynamic_update_slice": windows.bind_dynamic_update_slice,
-    "unfold": windows.bind_unfold,
-    "fold": windows.bind_fold,
-    "threefry2x32": bind_threefry,
+    "associative_scan": _later("scan", "bind_scan"),
+    "sort": _later("order", "bind_sort"),
+    "argsort": _later("order", "bind_argsort"),
+    "take": _later("taking", "bind_take"),
+    "take_along_axis": _later("taking", "bind_take_along_axis"),
+    **dict.fromkeys(GATHERS, _later("indexing", "bind_gather")),
+    "scatter": _later("scattering", "bind_scatter"),
+    "scatter_along_axis": _later("scattering", "bind_scatter_along_axis"),
+    "dynamic_slice": _later("windows", "bind_dynamic_slice"),
+    "dynamic_update_slice": _later("windows", "bind_dynamic_update_slice"),
+    "unfold": _later("windows", "bind_unfold"),
+    "fold": _later("windows", "bind_fold"),
+    "threefry2x32": _later("threefry", "bind_threefry"),
     "constant": structure.bind_constant,
     "shape_of": structure.bind_shape_of,
     "dynamic_truncate": structure.bind_dynamic_truncate,
     "pad_to_match": structure.bind_pad_to_match,
-    **{op: bind_fft(op) for op in FFTS},
+    **{op: _bind_fft(op) for op in FFTS},
 }
 WITHOUT: dict[str, frozenset[str]] = {  # dtypes that a row allows, but no kernel of the CPU takes
     **{
@@ -128,6 +134,12 @@ MOST_WORK: Any = (
     10**5
 )  # candidates in the search for an element that two arrays share; well below 0.1 s
 TOO_HARD = getattr(np, "exceptions", np).TooHardError
+INDEXING = frozenset(
+    (
+        *("take", "take_along_axis", *GATHERS, "scatter", "scatter_along_axis", "sort", "argsort"),
+        *("associative_scan", "unfold", "fold", "threefry2x32"),
+    )
+)  # what scratch.py knows about
 PRODUCTS = ("dot_general", "dot_general_add", "matmul")
 MOVES = frozenset(
     (
@@ -223,7 +235,7 @@ class CpuBackend:
     def fuse(self, plan: FusionPlan) -> Kernel | None:
         if isinstance(plan, ProductFusionPlan):
             plan.check()
-            kernel = bind_lanes(plan)
+            kernel = _later("lanes", "bind_lanes")(plan)
             return None if kernel is None else self._own(kernel)
         values = plan.values()
         for step in plan.steps:
@@ -289,14 +301,16 @@ class CpuBackend:
         if op == "ldexp" and compute_dtype(inputs[0].dtype) != inputs[0].dtype:
             return threads * TEMPORARIES * BLOCK
         if op in FFTS:
-            return fft_scratch_bytes(op, attrs, inputs[0], threads)
-        return indexing_scratch_bytes(op, attrs, inputs, outputs, threads) or 0
+            return _later("fft_ops", "fft_scratch_bytes")(op, attrs, inputs[0], threads)
+        if op in INDEXING:
+            return _later("scratch", "indexing_scratch_bytes")(op, attrs, inputs, outputs, threads)
+        return 0
 
     def fused_scratch_bytes(self, plan: FusionPlan, foreign: Axes = ()) -> int:
         if isinstance(plan, ProductFusionPlan):
             # of operands whose strides are no whole elements
             copies = sum(plan.inputs[k].nbytes for k in foreign)
-            return lanes_bytes(plan, self.threads or num_threads()) + copies
+            return _later("lanes", "lanes_bytes")(plan, self.threads or num_threads()) + copies
         values = plan.values()
         each = (
             self.scratch_bytes(step.op, step.attrs, tuple(values[k] for k in step.operands))
@@ -369,7 +383,9 @@ class CpuBackend:
         beta: Any = 0,
     ) -> list[Any]:
         threads = self.threads or num_threads()
-        return gemm_batch(self, pairs, work, out, chains, alpha, beta, threads)
+        return _later("gemm_batch", "gemm_batch")(
+            self, pairs, work, out, chains, alpha, beta, threads
+        )
 
     def view(self, array: Any) -> View:
         if not isinstance(array, np.ndarray):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from ..catalogue import Attrs
+from ..catalogue import GATHERS, Attrs
 from ..spec import ArraySpec, compute_dtype
 from .dealing import dealing_bytes, is_dealt
 from .indexing import gather_scratch_bytes
@@ -19,8 +19,6 @@ from .taking import BLOCK, PLACE, taking_bytes
 from .threefry import threefry_scratch_bytes
 from .windows import fold_scratch_bytes, unfold_scratch_bytes
 
-GATHERS = ("gather", "gather_dynamic_slice_sizes")
-
 
 def indexing_scratch_bytes(
     op: str,
@@ -28,10 +26,8 @@ def indexing_scratch_bytes(
     inputs: tuple[ArraySpec, ...],
     outputs: tuple[ArraySpec, ...],
     threads: int,
-) -> int | None:
-    """None for an op of another group."""
-    if not inputs:
-        return None
+) -> int:
+    """Of one of INDEXING."""
     x = inputs[0]
     if op in GATHERS:
         large = index_bytes(inputs[1]) if inputs[1].dtype.char not in "il" else 0
@@ -50,9 +46,7 @@ def indexing_scratch_bytes(
         return unfold_scratch_bytes(x, attrs)
     if op == "fold":
         return fold_scratch_bytes(x, attrs)
-    if op == "threefry2x32":
-        return threefry_scratch_bytes(x, threads)
-    return None
+    return threefry_scratch_bytes(x, threads)
 
 
 def _scattered(inputs: tuple[ArraySpec, ...], adds: bool) -> int:

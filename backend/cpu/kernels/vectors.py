@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import across, butterflies, calls, panels, turns, values, words
-
 LINE = 64  # bytes of a cache line
 MOST = 16  # lanes of a block of small elements
 
@@ -29,6 +27,8 @@ def intrinsics() -> dict[str, Any]:
     are LLVM's maximum and minimum, NaN if either is. The widened ones give the float32 of what
     was read as its 16 bits.
     """
+    from . import across, butterflies, calls, panels, turns, values, words
+
     return {
         "plus": _of_two(_reordered("fadd")),
         "times": _of_two(_reordered("fmul")),
