@@ -43,6 +43,7 @@ from .notation import Equation, Group, resolve
 from .plan import Plan
 from .plan_cache import met_once, name_of, remembering
 from .planners import Candidate, Objective, Planner, Problem, as_planner, random_greedy, sliced
+from .planners.core.run import PLAIN
 from .reuse import reusing, searches, weight_of
 from .slicing import fixed_bytes, slice_to
 from .start import as_it_is, from_start
@@ -262,10 +263,14 @@ def search(
     strip_exponent: bool = False,
     n_runs: int | None = None,
     start: Any = None,
+    waits: bool = True,
     call: str = "einsum",
     argument: str = "optimize",
 ) -> Plan:
-    """The plan by the planner chosen, within the memory limit; arguments are checked but these."""
+    """The plan by the planner chosen, within the memory limit; arguments are checked but these.
+
+    waits: whether the search may wait for a compiler where the contraction is not worth it by itself.
+    """
     if objective not in OBJECTIVES and not callable(objective):
         raise OptionError(
             f"{call}(objective={objective!r}): give one of {', '.join(OBJECTIVES)}, or a function of a plan"
@@ -306,6 +311,7 @@ def search(
         seed,
         budget if isinstance(budget, float) else None,
         float(min(n_runs or 1, 1 << 100)),
+        waits or len(network.terms) <= PLAIN,
     )
     # a named planner searches anew where steps of constants run less often than others
     reuses = not groups and name_of(choice) is not None and (n_runs or choice in ("auto", None))

@@ -230,6 +230,7 @@ def _planned(notation: Notation, arrays: list[Any], out: Any, asked: Asked) -> P
         order=_planned_order(memory_order(asked.order, "einsum"), out),
         layouts=tuple(map(layout_of, arrays)),
         strip_exponent=asked.strip_exponent,
+        waits=False,
     )
 
 

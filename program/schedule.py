@@ -8,6 +8,7 @@ those alive, or the whole arena where they are small enough to lie in one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .._base.options import get_options, options
@@ -96,8 +97,11 @@ def _schedule(program: Program, backend: Backend, arena: int | None) -> Schedule
             alive += sum(
                 program.slots[slot].nbytes for slot in ins.outputs if slot not in elsewhere
             )
-            scratch = _scratch_bytes(program, ins, backend, inputs)
-            certain = max(certain, alive + _certain_inside(ins, program, backend))
+            inside = (
+                [_inside(part, backend) for part in ins.parts] if isinstance(ins, Branches) else []
+            )
+            scratch = _scratch_bytes(program, ins, backend, inputs, inside)
+            certain = max(certain, alive + _certain_inside(ins, program, inside))
             if alive + scratch > peak:
                 peak, where = alive + scratch, index
         alive -= sum(
@@ -109,11 +113,19 @@ def _schedule(program: Program, backend: Backend, arena: int | None) -> Schedule
     return Schedule(program, drops, memory, has_arena, peak, certain - held, where)
 
 
-def _scratch_bytes(program: Program, ins: Instruction, backend: Backend, given: set[int]) -> int:
+def _scratch_bytes(
+    program: Program,
+    ins: Instruction,
+    backend: Backend,
+    given: set[int],
+    inside: Sequence[Schedule],
+) -> int:
     if isinstance(ins, Fused):
         return ins.scratch_bytes
     if isinstance(ins, Branches):
-        return sum(_inside(part, backend).peak_bytes - _known(part) for part in ins.parts)
+        return sum(
+            one.peak_bytes - _known(part) for part, one in zip(ins.parts, inside, strict=True)
+        )
     if ins.family is not None:
         return 0
     attrs = ins.at((0,) * len(program.indices))
@@ -135,12 +147,10 @@ def _known(part: Program) -> int:
     return sum(part.slots[slot].nbytes for slot in part.inputs + part.outputs)
 
 
-def _certain_inside(ins: Instruction, program: Program, backend: Backend) -> int:
+def _certain_inside(ins: Instruction, program: Program, inside: Sequence[Schedule]) -> int:
     """What the parts hold for certain beside their inputs and results."""
-    if not isinstance(ins, Branches):
-        return 0
     results = sum(program.slots[slot].nbytes for slot in ins.outputs)
-    return max(0, sum(_inside(part, backend).certain_bytes for part in ins.parts) - results)
+    return max(0, sum(one.certain_bytes for one in inside) - results)
 
 
 def _last_uses(program: Program) -> dict[int, int]:

@@ -9,11 +9,13 @@ runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._base.caches import Cache
 from ..catalogue import DotDims
+from ..cost_model import MODELS
 from ..matrices import (
     Contraction,
     Labels,
@@ -48,10 +50,7 @@ def bind_matrices(
         return _bind_plain(output, _way_of_one(dims, inputs, output, own_threads))
     if _are_rows(dims, inputs, output):
         return _bind_rows(output)
-    step, left, right = contraction_of(dims, lhs, rhs)
-    orders = orders_of(step, left, right, (lhs, rhs, output))
-    plan = plan_matrices(step, orders)
-    views = _Views(step, plan, left, right, orders)
+    step, plan, views = _laid_out(dims, inputs, output)
     if one and not views.loops and views.is_row_major and not plan.packed[2]:
         return _bind_one(views, output, _way_of_one(dims, inputs, output, own_threads))
     return _bind_loops(views, plan, output, _way(views, step, plan, output, own_threads))
@@ -60,14 +59,34 @@ def bind_matrices(
 def uses_threads(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
     """Whether our own threads work for such a kernel even where those of BLAS may: they share products out,
     or copy large operands."""
-    lhs, rhs = inputs
-    step, left, right = contraction_of(dims, lhs, rhs)
-    orders = orders_of(step, left, right, (lhs, rhs, output))
-    plan = plan_matrices(step, orders)
+    step, plan, views = _laid_out(dims, inputs, output)
     if any(n >= LARGE for n, copied in zip(step.nbytes, plan.packed, strict=True) if copied):
         return True
-    views = _Views(step, plan, left, right, orders)
     return _way(views, step, plan, output, own_threads=False) != "plain"
+
+
+class _Laid(NamedTuple):
+    """A contraction as products of matrices."""
+
+    step: Contraction
+    plan: Products
+    views: _Views
+
+
+_LAID: Cache[_Laid] = Cache("products of matrices", 1024)
+
+
+def _laid_out(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> _Laid:
+    """It is asked for when memory is planned, when threads are chosen and when the kernel is bound."""
+    lhs, rhs = inputs
+    key = (dims, lhs, rhs, output, MODELS.current)
+    found = _LAID.get(key)
+    if found is None:
+        step, left, right = contraction_of(dims, lhs, rhs)
+        orders = orders_of(step, left, right, (lhs, rhs, output))
+        plan = plan_matrices(step, orders)
+        found = _LAID.put(key, _Laid(step, plan, _Views(step, plan, left, right, orders)))
+    return found
 
 
 def _way_of_one(
@@ -90,8 +109,7 @@ def packed_bytes(
     """Upper bound of what is copied, since an operand whose order is not known may have to be, and of sums
     that are shared out."""
     lhs, rhs = inputs
-    step, left, right = contraction_of(dims, lhs, rhs)
-    plan = plan_matrices(step, orders_of(step, left, right, (lhs, rhs, output)))
+    step, plan, views = _laid_out(dims, inputs, output)
     is_copied = (
         plan.packed[0] or lhs.layout is None,
         plan.packed[1] or rhs.layout is None,
@@ -100,7 +118,6 @@ def packed_bytes(
     copied = sum(
         x.nbytes for x, is_one in zip((lhs, rhs, output), is_copied, strict=True) if is_one
     )
-    views = _Views(step, plan, left, right, orders_of(step, left, right, (lhs, rhs, output)))
     ways = (
         _way_of_one(dims, inputs, output, own_threads=True),
         _way(views, step, plan, output, own_threads=True),

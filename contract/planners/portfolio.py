@@ -15,16 +15,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import numpy as np
+
 from ..._base.options import num_threads
 from ...backend.cpu.threads import parallel_for
 from ..network import Network
 from .acyclic import best_path, forest_of
-from .core.run import PLAIN, Graph, core_of, load
+from .core.run import PATIENT, PLAIN, Graph, core_of, load
 from .parts import Found, by_parts
 from .problem import Candidate, Problem
 
 EXACT = 8  # tensors up to which the best of all trees is found
 FIRST = 32  # runs of the first batch: greedy search and elimination
+ELIMINATION = (1, 9)  # of these, by elimination without noise
 CUT = 8  # of the second: bipartition
 REFINED = 2  # of the third, which solves subtrees of the best trees
 DRAWN = 4  # new trees of which the best is annealed
@@ -52,9 +55,9 @@ PLAIN_RUNS = {
 }  # of greedy search without noise, beside the first of 1.0
 HEATS = ((1.0, 0.05), (0.3, 0.03), (2.0, 0.1), (0.5, 0.05))
 # plain and compiled: leaves of a subtree that is solved exactly, how many are solved for each tree, and
-# the seconds that one takes, an entry of a greedy run, a proposal, and an entry of a bipartition
+# the seconds that one takes, two neighbours in a greedy run, a proposal, and an entry of a bipartition
 LEAVES, SOLVES = (6, 8), (50, 2000)
-SOLVE, ENTRY, PROPOSAL, PIN = (1e-3, 6e-5), (2e-5, 5e-7), (1.2e-5, 2e-7), (2e-3, 4e-5)
+SOLVE, ENTRY, PROPOSAL, PIN = (1e-3, 6e-5), (1e-5, 5e-7), (1.2e-5, 2e-7), (2e-3, 4e-5)
 
 
 class Result(NamedTuple):
@@ -140,12 +143,12 @@ def begin_clock(network: Network, problem: Problem) -> None:
         load()
 
 
-def is_long(n: int, allowed: float) -> bool:
+def is_long(n: int, allowed: float, waits: bool = True) -> bool:
     """Whether a search is worth waiting for a compiler: never by what is compiled already.
 
     So that the same tree is found whatever was planned before.
     """
-    return n > PLAIN or allowed >= PATIENCE
+    return n > (PLAIN if waits else PATIENT) or allowed >= PATIENCE
 
 
 class _Portfolio:
@@ -161,7 +164,7 @@ class _Portfolio:
         self.graph, self.problem, self.begun = graph, problem, start is not None
         self.seconds = seconds or 0.0
         self.end = None if seconds is None else time.perf_counter() + seconds
-        self.core = core_of(graph, graph.n > PLAIN)
+        self.core = core_of(graph)
         self.terms = self.core.terms(problem.terms())
         path = self.core.greedy()
         cost = self.core.cost_of(path, self.terms)
@@ -169,11 +172,9 @@ class _Portfolio:
             allowed = PATIENCE * (problem.budget > FIRST)
         else:
             allowed = worth(problem, cost) if seconds is None else seconds
-        self.long = is_long(graph.n, allowed)
-        if self.long and not self.core.compiled:
-            self.core = core_of(graph, True)
-            self.terms = self.core.terms(problem.terms())
-            path = self.core.greedy()
+        by_worth = problem.budget is None and seconds is None
+        waits = problem.waits or not by_worth
+        self.long = is_long(graph.n, allowed, waits)
         self.refines = 2 * graph.n * graph.words <= LARGE
         self.best = [Result(cost, path, "greedy")]
         self.proven = False
@@ -181,7 +182,15 @@ class _Portfolio:
             self._keep(start)
         self.runs = 1
         self.stopped = False  # by the user
-        self.spent = self._rate(ENTRY) * len(graph.labels)
+        degrees = np.bincount(np.asarray(graph.labels, np.int64))
+        # pairs of neighbours: greedy search looks at each
+        self.pairs = max(len(graph.labels), int((degrees**2).sum()) // 2)
+        self.spent = self._rate(ENTRY) * self.pairs
+        if self.long and by_worth and not is_long(graph.n, 0.0, waits):
+            # is it worth it? The greedy tree may be bad by chance where elimination finds a good one
+            self.long = False
+            self._batch([partial(self._draw, run) for run in ELIMINATION])
+            self.long = is_long(graph.n, worth(problem, self.best[0].cost), waits)
 
     def _keep(self, steps: Sequence[tuple[int, ...]]) -> None:
         """One more tree to begin with."""
@@ -202,20 +211,21 @@ class _Portfolio:
     def _search(self) -> None:
         if self._cuts_bonds():
             return
+        if self.long and not self.core.compiled:
+            self._compile()
         n, threads = self.graph.n, min(BATCH, num_threads()) if self.core.compiled else 1
-        entries = len(self.graph.labels)
-        greedy, cut = entries * self._rate(ENTRY), entries * self._rate(PIN)
-        if self.begun:
-            runs = CUT
-        elif n > MANY:  # where noisy greedy runs may make results of thousands of labels
+        greedy, cut = self.pairs * self._rate(ENTRY), len(self.graph.labels) * self._rate(PIN)
+        enough = True
+        if (
+            not self.begun and n <= MANY
+        ):  # noisy greedy runs may make results of thousands of labels
+            enough = self._draws(FIRST - 1, greedy)
+        if self.long and not self.begun:  # plain bipartition takes longer than it is worth
             runs = self._allowed(CUT, CUT * cut)
-            self._batch([partial(self._draw, -1 - k) for k in range(runs)], BEGIN)
-        else:
-            runs = self._allowed(FIRST - 1, FIRST * greedy)
-            self._batch([partial(self._draw, 1 + k) for k in range(runs)], BEGIN)
-            runs = self._allowed(CUT, CUT * cut)
-            self._batch([partial(self._draw, -1 - k) for k in range(runs)], 2 * BEGIN)
-        if runs < CUT or not self.refines:
+            share = BEGIN if n > MANY else 2 * BEGIN
+            self._batch([partial(self._draw, -1 - k) for k in range(runs)], share)
+            enough = runs == CUT
+        if not (enough and self.refines):
             return
         refine = min(n, self._rate(SOLVES)) * self._rate(SOLVE)
         runs = self._allowed(REFINED, REFINED * refine)
@@ -240,6 +250,27 @@ class _Portfolio:
             self._batch([partial(self._anneal, batch, k, sweeps) for k in range(runs)])
             pace = (time.perf_counter() - begin) / (sweeps * n)
             batch, sweeps = batch + 1, 2 * sweeps
+
+    def _draws(self, runs: int, seconds: float) -> bool:
+        """Draw so many trees by greedy search and elimination; whether the budget allows them all.
+
+        Plain ones a few at a time, since what is worth planning is soon less as better trees are found.
+        """
+        order = sorted(range(1, 1 + runs), key=lambda run: run not in ELIMINATION)
+        step = runs if self.long else BATCH
+        for begin in range(0, runs, step):
+            part = order[begin : begin + step]
+            count = self._allowed(len(part), (len(part) + (begin == 0)) * seconds)
+            self._batch([partial(self._draw, run) for run in part[:count]], BEGIN)
+            if count < len(part):
+                return False
+        return True
+
+    def _compile(self) -> None:
+        """Go on with the compiled core."""
+        self.core = core_of(self.graph, True)
+        self.terms = self.core.terms(self.problem.terms())
+        self.best = [one._replace(path=self.core.flat(one.path)) for one in self.best]
 
     def _cuts_bonds(self) -> bool:
         """Try dynamic programming where there is no cycle; whether nothing is left to be searched for."""

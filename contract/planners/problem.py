@@ -29,6 +29,8 @@ class Problem:
         seed: the same seed gives the same tree.
         seconds: search so long, by the clock, instead; then the tree depends on the machine.
         runs: contractions that the search is for, by which their predicted cost is multiplied.
+        waits: whether a search among many tensors may wait for the compiled core even where the contraction
+            takes less time than that.
     """
 
     objective: Objective = "time"
@@ -38,6 +40,7 @@ class Problem:
     seed: int = 0
     seconds: float | None = None
     runs: float = 1.0
+    waits: bool = True
 
     def terms(self) -> tuple[float, float, float]:
         """What a search adds up: for each multiplication, element read or written, and element written.
