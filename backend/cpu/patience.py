@@ -33,7 +33,7 @@ class _Spent:
             self.calls += 1
 
     def info(self) -> CacheInfo:
-        return CacheInfo(self.calls, 0, 0, 0)
+        return CacheInfo(self.calls, 0, 1, 0)
 
     def clear(self) -> None:
         self.seconds, self.calls = 0.0, 0
