@@ -7,9 +7,7 @@ The method is cotengra's (J. Gray, S. Kourtis, Quantum 5, 410 (2021)).
 
 from __future__ import annotations
 
-import heapq
-
-from .arrays import UNIT, Floats, Integers, floats, integers
+from .arrays import UNIT, Floats, Integers, floats, integers, pop, push
 from .lists import step_cost
 from .subsets import best_split
 from .tree import size_of, size_of_both
@@ -49,12 +47,12 @@ def reconfigure(
         both = size_of_both(a, b, words, legs, weight)
         cost[n + k] = step_cost(both, size[a], size[b], size[n + k], terms, shift, powers)
         if most < n or k == results - 1:  # the whole tree at once holds every other subtree
-            heapq.heappush(queue, (-cost[n + k], 0, n + k))
+            push(queue, (-cost[n + k], 0, n + k))
     leaves, inner = integers(most, 0), integers(most, 0)
     split, stack, names = integers(1 << most, 0), integers(2 * most, 0), integers(1 << most, 0)
     open_at = [(0.0, 0, 0)]
     while len(queue) > 0 and solves > 0:
-        _, _, top = heapq.heappop(queue)
+        _, _, top = pop(queue)
         if clean[top] == 1:
             continue
         clean[top] = 1
@@ -65,19 +63,19 @@ def reconfigure(
         for side in range(2):
             node = child[2 * (top - n) + side]
             if node >= n:
-                heapq.heappush(open_at, (-cost[node], 0, node))
+                push(open_at, (-cost[node], 0, node))
             else:
                 leaves[count] = node
                 count += 1
         while len(open_at) > 0 and count + len(open_at) < most:
-            _, _, node = heapq.heappop(open_at)
+            _, _, node = pop(open_at)
             inner[depth] = node
             depth += 1
             before += cost[node]
             for side in range(2):
                 below = child[2 * (node - n) + side]
                 if below >= n:
-                    heapq.heappush(open_at, (-cost[below], 0, below))
+                    push(open_at, (-cost[below], 0, below))
                 else:
                     leaves[count] = below
                     count += 1
@@ -139,13 +137,13 @@ def reconfigure(
             both = size_of_both(a, b, words, legs, weight)
             cost[node] = step_cost(both, size[a], size[b], size[node], terms, shift, powers)
             clean[node] = 0
-            heapq.heappush(queue, (-cost[node], 0, node))
+            push(queue, (-cost[node], 0, node))
         if most >= n:
             break
         node = parent[top]
         while node >= 0:  # subtrees that may reach into this one
             if clean[node] == 1:
                 clean[node] = 0
-                heapq.heappush(queue, (-cost[node], 0, node))
+                push(queue, (-cost[node], 0, node))
             node = parent[node]
     return solves
