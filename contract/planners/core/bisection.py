@@ -124,7 +124,7 @@ def clusters(graph: Hypergraph, heaviest: int, state: Integers, cluster: Integer
         if best >= 0:
             root[v] = best
             held[best] += held[v]
-            alone[v], alone[best] = 0, 0
+            alone[v] = alone[best] = 0
     count = 0
     for v in range(n):  # in order, so that the outside stays the last
         if root[v] == v:
@@ -147,7 +147,7 @@ def contracted(graph: Hypergraph, cluster: Integers, count: int) -> Hypergraph:
     while slots < 2 * nets:
         slots *= 2
     table = integers(slots, -1)  # the new nets of two pins, hashed
-    made, at = 0, 0
+    made = at = 0
     for net in range(nets):
         begin = at
         for k in range(graph.first[net], graph.first[net + 1]):
@@ -236,8 +236,9 @@ def improve(graph: Hypergraph, most: Integers, state: Integers, side: Integers) 
             (zero if side[v] == 0 else one).append((-float(gain[v]), 0, v))
     heapify(zero)
     heapify(one)
-    trail, changed, length, kept, clock, following = integers(n, 0), integers(n, 0), 0, 0, 0, 0
-    fallen, best = 0, 0  # of the cut
+    trail, changed = integers(n, 0), integers(n, 0)
+    length = kept = clock = following = 0
+    fallen = best = 0  # of the cut
     excess = excess_of(held, most)
     least = excess
     while least > 0 or length - kept < PATIENCE + n // 8:
@@ -286,8 +287,8 @@ def best_move(
     for s in range(2):
         heap = zero if s == 0 else one
         while len(heap) > 0:
-            negative, _, v = heap[0]
-            if moved[v] == 0 and side[v] == s and float(gain[v]) == -negative:
+            v = heap[0][2]
+            if moved[v] == 0 and side[v] == s and float(gain[v]) == -heap[0][0]:
                 break
             pop(heap)
         if len(heap) == 0:

@@ -61,7 +61,7 @@ def eliminate(
             label = changed[index]
             scan += 1
             held = tidy(label, scan, first, length, holders, root, met)
-            count, total = 0, 0
+            count = total = 0
             for k in range(first[label], first[label] + held):
                 node = holders[k]
                 for entry in range(begin[node], end[node]):

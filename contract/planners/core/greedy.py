@@ -42,13 +42,9 @@ def greedy(
         root[node] = node
     spread(starts, labels, logs, begin, end, size, alive, pool)
     at = entries
-    seen, met, shared, found = (
-        integers(nodes, -1),
-        integers(nodes, -1),
-        integers(nodes, 0),
-        integers(nodes, 0),
-    )
-    scan, steps = 0, 0
+    seen, met = integers(nodes, -1), integers(nodes, -1)
+    shared, found = integers(nodes, 0), integers(nodes, 0)
+    scan = steps = 0
     shift = math.log2(modifier)
     heap = [(0.0, 0, 0)]  # of score, size of the result, and the pair: min * nodes + max
     heap.pop()
@@ -107,9 +103,9 @@ def greedy(
                 push(heap, (score, result, pair))
             node += 1
             continue
-        a, b = -1, -1
+        a = b = -1
         while len(heap) > 0:
-            _, _, pair = pop(heap)
+            pair = pop(heap)[2]
             a, b = pair // nodes, pair % nodes
             if alive[a] == 1 and alive[b] == 1:
                 break

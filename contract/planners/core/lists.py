@@ -48,10 +48,11 @@ def contract(
     """Write the labels of a*b to pool[at:]; returns the logarithm of the size of both together."""
     if at + end[a] - begin[a] + end[b] - begin[b] > len(pool):
         at = compact(new, alive, begin, end, pool)
-    alive[a], alive[b], alive[new] = 0, 0, 1
+    alive[a] = alive[b] = 0
+    alive[new] = 1
     i, j, k = begin[a], begin[b], at
     last_a, last_b = end[a], end[b]
-    together, kept = 0, 0
+    together = kept = 0
     while i < last_a or j < last_b:
         both = 0
         if j >= last_b or (i < last_a and pool[i] < pool[j]):
@@ -112,8 +113,7 @@ def join_all(
     """Contract the tensors of a heap, with their sizes, the smallest two first; returns the next number."""
     n = (len(begin) + 1) // 2
     while len(heap) > 1:
-        _, _, a = pop(heap)
-        _, _, b = pop(heap)
+        a, b = pop(heap)[2], pop(heap)[2]
         contract(a, b, new, at, begin, end, pool, left, logs, size, alive)
         at = end[new]
         root[a], root[b] = new, new
@@ -211,7 +211,8 @@ def cost_of(
     left, first = integers(len(is_open), 0), integers(len(is_open) + 1, 0)
     holders_of(starts, labels, is_open, left, first, integers(entries, 0))
     spread(starts, labels, logs, begin, end, size, alive, pool)
-    at, shift, largest, total = entries, 0, 0, 0.0
+    at, total = entries, 0.0
+    shift = largest = 0
     by_largest = terms[0] == 0.0 and terms[1] == 0.0 and terms[4] == 0.0
     for k in range(n - 1):
         a, b, new = path[2 * k], path[2 * k + 1], n + k

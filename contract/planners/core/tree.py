@@ -8,8 +8,8 @@ size only, `weight[word]` is its logarithm.
 from __future__ import annotations
 
 from ....backend.cpu.apart import apart
-from .arrays import Integers, integers, ones
-from .lists import contract, holders_of, spread
+from .arrays import UNIT, Floats, Integers, integers, ones
+from .lists import contract, holders_of, spread, step_cost
 
 
 def build(
@@ -43,6 +43,35 @@ def build(
         for entry in range(begin[node], end[node]):
             spot = place[pool[entry]]
             legs[node * words + (spot >> 6)] |= 1 << (spot & 63)
+
+
+@apart
+def weigh(
+    child: Integers,
+    legs: Integers,
+    words: int,
+    weight: Integers,
+    terms: Floats,
+    powers: Floats,
+    parent: Integers,
+    size: Integers,
+    cost: Floats,
+) -> int:
+    """Fill in parent, size and cost of each node; returns the unit of costs (lists.step_cost)."""
+    results = len(child) // 2
+    n, shift = results + 1, 0
+    for node in range(n + results):
+        size[node] = size_of(node, words, legs, weight)
+    for k in range(results):
+        a, b = child[2 * k], child[2 * k + 1]
+        parent[a], parent[b] = n + k, n + k
+        shift = max(shift, size_of_both(a, b, words, legs, weight))
+    shift = (shift // UNIT) * UNIT
+    for k in range(results):
+        a, b = child[2 * k], child[2 * k + 1]
+        both = size_of_both(a, b, words, legs, weight)
+        cost[n + k] = step_cost(both, size[a], size[b], size[n + k], terms, shift, powers)
+    return shift
 
 
 def size_of(node: int, words: int, legs: Integers, weight: Integers) -> int:
