@@ -257,10 +257,10 @@ def _disk_cache() -> type[Any]:
             return os.fspath(cache_dir() / "kernels")
 
         def get_source_stamp(self) -> str:
-            return source_stamp(self._folder())
+            return _stamp(self._folder())
 
         def get_disambiguator(self) -> str:  # the name of a generated kernel is that of its text
-            return source_stamp(self._folder())[:12]
+            return _stamp(self._folder())[:12]
 
         def _folder(self) -> Path | None:
             """Whose files count beside ours: those beside the function, unless they are ours."""
@@ -298,6 +298,12 @@ def _disk_cache() -> type[Any]:
             self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
 
     return DiskCache
+
+
+@cache
+def _stamp(beside: Path | None) -> str:
+    """The stamp as it was when a kernel was first asked for: what is imported by then is older still."""
+    return source_stamp(beside)
 
 
 def source_stamp(beside: Path | None = None) -> str:
