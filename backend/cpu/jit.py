@@ -252,15 +252,16 @@ def _disk_cache() -> type[Any]:
             self._py_file = function.__code__.co_filename
             self._module = function.__module__
             self._name = f"{function.__module__}.{function.__qualname__}"
+            self._stamp = source_stamp(self._folder())  # reads all sources: once for each kernel
 
         def get_cache_path(self) -> str:
             return os.fspath(cache_dir() / "kernels")
 
         def get_source_stamp(self) -> str:
-            return _stamp(self._folder())
+            return self._stamp
 
         def get_disambiguator(self) -> str:  # the name of a generated kernel is that of its text
-            return _stamp(self._folder())[:12]
+            return self._stamp[:12]
 
         def _folder(self) -> Path | None:
             """Whose files count beside ours: those beside the function, unless they are ours."""
@@ -298,12 +299,6 @@ def _disk_cache() -> type[Any]:
             self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
 
     return DiskCache
-
-
-@cache
-def _stamp(beside: Path | None) -> str:
-    """The stamp as it was when a kernel was first asked for: what is imported by then is older still."""
-    return source_stamp(beside)
 
 
 def source_stamp(beside: Path | None = None) -> str:
