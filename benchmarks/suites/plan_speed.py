@@ -18,6 +18,7 @@ import einloom
 from einloom import Network
 from einloom.contract.cost import total_cost
 from einloom.contract.planners.core.run import Graph, core_of, load
+from einloom.contract.planners.portfolio import steps_of
 from einloom.contract.tree import ContractionTree
 
 from .. import peers
@@ -108,8 +109,7 @@ def contenders(n: int) -> dict[str, Run]:
 def _greedy(network: Network) -> ContractionTree:
     """Arrays of the graph and one run of the core, compiled unless `quick`."""
     core = core_of(Graph.of(network.carried, network.open, network.extents))
-    flat = core.greedy().tolist()
-    return ContractionTree(len(network.terms), tuple(zip(flat[::2], flat[1::2], strict=True)))
+    return ContractionTree(len(network.terms), steps_of(core.greedy()))
 
 
 def _opt_einsum(name: str) -> Run:
