@@ -46,7 +46,7 @@ def machine(quick: bool = False) -> dict[str, Any]:
         "processor": _processor(),
         "cpus": os.cpu_count(),
         "threads": num_threads(),
-        "versions": {package: _version(package) for package in PACKAGES},
+        "versions": {package: version_of(package) for package in PACKAGES},
         "gemm_gflops": {dtype: rate / 1e9 for dtype, rate in best.gemm.items()},
         "copy_gbytes": 2 * size / single / 1e9,
         "threaded_copy_gbytes": best.copy / 1e9,
@@ -115,7 +115,8 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads)
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """None where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -39,6 +39,12 @@ def cotengra() -> Any:
 
 
 @cache
+def cotengrust() -> Any:
+    """The module cotengrust, cotengra's greedy search in Rust, or None."""
+    return _installed("cotengrust")
+
+
+@cache
 def jax() -> Any:
     """The module jax in double precision on the CPU, or None."""
     os.environ["NPROC"] = str(num_threads())  # XLA reads it once, for the size of its pools

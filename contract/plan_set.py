@@ -24,6 +24,7 @@ from .expression import native
 from .lower_set import lower_set
 from .plan import Plan
 from .plan_cache import name_of
+from .plan_set_file import set_from_json, set_to_json
 from .planners import Problem
 from .sharing import shared, steps_of
 from .values import Values
@@ -35,7 +36,7 @@ ROWS = 40  # equations that `print` shows
 
 @dataclass(frozen=True)
 class PlanSet:
-    """How several equations over the same operands will be contracted. `print` shows them.
+    """How several equations over the same operands will be contracted: `print` shows it, `to_json` keeps it.
 
     Attributes:
         plans: of each equation; what several of them compute they compute by the same steps.
@@ -87,6 +88,16 @@ class PlanSet:
     def peak_bytes(self) -> int:
         """Operands, intermediates, scratch and all results at the worst moment of a call, in bytes."""
         return schedule(self.program, cpu()).peak_bytes
+
+    def to_json(self) -> str:
+        """One JSON document; names of results other than strings, integers and tuples of these become
+        integers."""
+        return set_to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> PlanSet:
+        """The set of a JSON document, checked as if it were made anew."""
+        return set_from_json(text)
 
     def __str__(self) -> str:
         saved = 1 - self.cost / self.apart if self.apart else 0.0

@@ -7,6 +7,7 @@ until it is called; the file that a compiled kernel is kept in depends on the so
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 import threading
@@ -19,6 +20,7 @@ from typing import Any
 from ..._base.caches import Cache
 from ..._base.log import log
 from ..._base.options import cache_dir
+from .apart import called, is_apart, with_types
 
 _LOCK = threading.Lock()
 _LOADED: list[bool] = []  # one element once a kernel was asked for in this process
@@ -83,6 +85,7 @@ def twin(function: Callable[..., Any]) -> Kernel:
     Functions of its package that it calls are compiled with it; one with an attribute `compiled` is
     replaced by that function, or by the intrinsic of that name. Floats are rounded as Python rounds them.
     """
+    function.is_door = True  # type: ignore[attr-defined]
     return Kernel(function, twin=True)
 
 
@@ -180,19 +183,32 @@ def _twin(function: Callable[..., Any]) -> Callable[..., Any]:
         return _once(intrinsics)[instead]
     package = instead.__module__.rpartition(".")[0]
     names = dict(instead.__globals__)
-    for name in instead.__code__.co_names:
-        value = names.get(name)
+    for instruction in dis.get_instructions(instead):
+        name = instruction.argval
+        value = names.get(name) if instruction.opname == "LOAD_GLOBAL" else None
         if isinstance(value, FunctionType) and value.__module__.startswith(package):
-            names[name] = _twin(value)
+            names[name] = _apart(value) if is_apart(value) else _twin(value)
     copy = FunctionType(instead.__code__, names, instead.__name__, instead.__defaults__)
     copy.__module__, copy.__qualname__ = instead.__module__, instead.__qualname__
-    dispatcher = numba.njit(nogil=True, error_model="numpy")(copy)
+    # what Python never calls needs no wrapper for it: parsing and optimising these takes as long as the rest
+    wrappers = {
+        "no_cfunc_wrapper": True,
+        "no_cpython_wrapper": not getattr(function, "is_door", False),
+    }
+    dispatcher = numba.njit(nogil=True, error_model="numpy", **wrappers)(copy)
+    with_types(function, dispatcher)
     try:
         _private_folder("kernels")
         dispatcher._cache = _disk_cache()(dispatcher.py_func)
     except (OSError, RuntimeError) as error:
         log.warning("compiled kernels are not kept on disk: %s", error)
     return dispatcher
+
+
+@cache
+def _apart(function: Callable[..., Any]) -> Any:
+    """What stands for a function in those that call it at its address."""
+    return called(function, _twin(function))
 
 
 @cache
@@ -243,15 +259,16 @@ def _disk_cache() -> type[Any]:
             self._py_file = function.__code__.co_filename
             self._module = function.__module__
             self._name = f"{function.__module__}.{function.__qualname__}"
+            self._stamp = source_stamp(self._folder())  # reads all sources: once for each kernel
 
         def get_cache_path(self) -> str:
             return os.fspath(cache_dir() / "kernels")
 
         def get_source_stamp(self) -> str:
-            return source_stamp(self._folder())
+            return self._stamp
 
         def get_disambiguator(self) -> str:  # the name of a generated kernel is that of its text
-            return source_stamp(self._folder())[:12]
+            return self._stamp[:12]
 
         def _folder(self) -> Path | None:
             """Whose files count beside ours: those beside the function, unless they are ours."""

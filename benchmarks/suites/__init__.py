@@ -20,6 +20,7 @@ from .order import order
 from .overhead import overhead
 from .permutations import permutations
 from .plan import plan
+from .plan_speed import speed
 from .program import program
 from .random_numbers import random_numbers
 from .reductions import reductions
@@ -40,6 +41,7 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "program": program,
     "layouts": layouts,
     "plan": plan,
+    "plan_speed": speed,
     "linalg": linalg,
     "fft": fft,
     "index": index,

@@ -23,10 +23,11 @@ from einloom.contract.tree import ContractionTree
 
 from .. import peers
 from ..harness import OURS, CaseResult
+from ..machine import version_of
 from .einsum import INSTANCES
 
 NETWORKS = Path(__file__).parents[1] / "networks"
-BUDGETS = {0.1: 2, 1.0: 2, 10.0: 1}  # seconds: seeds
+BUDGETS = {0.1: 3, 1.0: 3, 10.0: 3}  # seconds: seeds
 HQ = 100  # tensors up to which cotengra's auto-hq, which takes minutes for larger ones, is asked
 LEAST = 30  # tensors
 BEST_KNOWN = {  # log10 of multiplications, published: cotengra's ex_benchmarking notebook
@@ -39,7 +40,7 @@ EASY = {  # where every contender finds the same, or of which there is a larger 
     "random regular 100", "tensornetwork_permutation_light_415",
 }  # fmt: skip
 SLICED = {"sycamore_n53_m20_s0_e0_pABCDCDAB": (30, 60.0, math.log10(4.51e18))}
-Path_ = list[tuple[int, ...]]
+VERSIONS = ("opt_einsum", "cotengra", "cotengrust", "kahypar")
 Search = Callable[[Network, float, int], Any]
 
 
@@ -62,7 +63,11 @@ def plan(quick: bool) -> Iterator[CaseResult]:
             costs["best known"] = BEST_KNOWN[name]
         if name in SLICED:
             costs["sliced"] = in_slices(network, *SLICED[name])
-        result.facts = {"tensors": len(network.terms), "log10_cost": costs}
+        result.facts = {
+            "tensors": len(network.terms),
+            "log10_cost": costs,
+            "versions": {package: version_of(package) for package in VERSIONS},
+        }
         yield result
 
 
@@ -139,7 +144,7 @@ def _default(network: Network, budget: float, seed: int) -> ContractionTree:
 
 def _named(name: str) -> Search:
     def search(network: Network, budget: float, seed: int) -> ContractionTree:
-        inputs, output, sizes = _symbols(network)
+        inputs, output, sizes = symbols(network)
         if name == "opt_einsum":
             import opt_einsum
 
@@ -166,7 +171,7 @@ def _opt_einsum(network: Network, budget: float, seed: int) -> ContractionTree:
 
     random.seed(seed)
     search = opt_einsum.RandomGreedy(max_repeats=10**6, max_time=budget)
-    inputs, output, sizes = _symbols(network)
+    inputs, output, sizes = symbols(network)
     return ContractionTree.from_path(len(inputs), search(inputs, output, sizes))
 
 
@@ -178,7 +183,7 @@ def _cotengra(network: Network, budget: float, seed: int) -> ContractionTree:
     import cotengra
 
     random.seed(seed)
-    inputs, output, sizes = _symbols(network)
+    inputs, output, sizes = symbols(network)
     optimizer = cotengra.HyperOptimizer(
         methods=["greedy", "kahypar"],
         minimize="flops",
@@ -191,7 +196,7 @@ def _cotengra(network: Network, budget: float, seed: int) -> ContractionTree:
     return ContractionTree.from_path(len(inputs), optimizer(lists, sorted(output), sizes))
 
 
-def _symbols(network: Network) -> tuple[list[frozenset[str]], frozenset[str], dict[str, int]]:
+def symbols(network: Network) -> tuple[list[frozenset[str]], frozenset[str], dict[str, int]]:
     from opt_einsum import get_symbol
 
     inputs = [frozenset(map(get_symbol, term)) for term in network.carried]
@@ -233,9 +238,9 @@ def _all() -> Iterator[tuple[str, Network]]:
     yield "tree 200", random_tree(200)
 
 
-def regular(n: int, degree: int) -> Network:
+def regular(n: int, degree: int, seed: int | None = None) -> Network:
     """A random regular graph, labels of size 2 (pairings until there is no loop)."""
-    r = random.Random(n)
+    r = random.Random(n if seed is None else seed)
     while True:
         ends = [node for node in range(n) for _ in range(degree)]
         r.shuffle(ends)
@@ -256,9 +261,9 @@ def lattice(*lengths: int) -> Network:
     return _of_pairs(math.prod(lengths), pairs, lambda k: 2)
 
 
-def hypergraph(n: int, labels: int) -> Network:
+def hypergraph(n: int, labels: int, seed: int | None = None) -> Network:
     """n tensors of two to four of `labels` labels of size 2 or 3."""
-    r = random.Random(n)
+    r = random.Random(n if seed is None else seed)
     terms = [r.sample(range(labels), r.randint(2, 4)) for _ in range(n)]
     used = {label for term in terms for label in term}
     return Network(terms, [], {label: r.choice((2, 3)) for label in sorted(used)})
@@ -270,8 +275,8 @@ def chain(n: int) -> Network:
     return Network([(k, k + 1) for k in range(n)], (0, n), sizes)
 
 
-def random_tree(n: int) -> Network:
-    r = random.Random(n)
+def random_tree(n: int, seed: int | None = None) -> Network:
+    r = random.Random(n if seed is None else seed)
     return _of_pairs(
         n, [(r.randrange(node), node) for node in range(1, n)], lambda k: r.randint(2, 9)
     )

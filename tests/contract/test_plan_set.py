@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 import random
@@ -360,3 +361,75 @@ def test_a_result_and_its_transpose_are_apart() -> None:
     first, second = both(A=a, B=b)
     first[:] = 0
     assert (second == 4).all()
+
+
+# Files ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(SETS))
+def test_json_is_exact(name: str) -> None:
+    equations, shapes, _ = SETS[name]
+    plan = einloom.plan_set(equations, shapes)
+    again = PlanSet.from_json(plan.to_json())
+    assert again == plan
+    assert again.to_json() == plan.to_json()
+    assert again.cost == plan.cost
+    assert again.peak_bytes == plan.peak_bytes
+
+
+def test_json_of_arrays_lists_and_odd_names() -> None:
+    """Layouts are kept, results without names stay without, and names that JSON lacks become numbers."""
+    large = np.zeros((300, 200), order="F")
+    equations = [("ij,jk->ik", "A", "B"), ("ij->ji", "A")]
+    plan = einloom.plan_set(equations, {"A": large, "B": (200, 2)})
+    assert plan.specs[0].layout == (1, 0)
+    assert PlanSet.from_json(plan.to_json()) == plan
+    for keys, expected in (
+        (("x", 3), ("x", 3)),
+        (((1, "a"), "b"), ((1, "a"), "b")),
+        ((1.5, "b"), (0, 1)),
+    ):
+        named = einloom.plan_set(
+            dict(zip(keys, equations, strict=True)), {"A": large, "B": (200, 2)}
+        )
+        again = PlanSet.from_json(named.to_json())
+        assert (again.keys, again.plans) == (expected, named.plans)
+    a, b = np.random.default_rng(0).random((2, 3)), np.ones((3, 2))
+    small = einloom.compile_set(PlanSet.from_json(einloom.plan_set(ONE, A).to_json()))
+    np.testing.assert_allclose(small(A=a, B=b)[0], a @ b)
+
+
+CHANGES: dict[str, Any] = {
+    "operands": ["A", "A"],
+    "dtypes": ["float32", "float64"],
+    "shapes": [[3, 2], [2, 3]],
+    "layouts": [[0, 0], None],
+    "keys": ["one", "two"],
+    "terms": [["A", "C"]],
+    "plans": [],
+    "apart": -1,
+}
+
+
+@pytest.mark.parametrize("field", list(CHANGES))
+def test_json_that_says_otherwise_is_refused(field: str) -> None:
+    document = json.loads(einloom.plan_set(ONE, A).to_json())
+    for value in (CHANGES[field], "x", *((None, [1]) if field != "keys" else (7, [[1]]))):
+        changed = {**document, field: value}
+        with pytest.raises(einloom.FileFormatError):
+            PlanSet.from_json(json.dumps(changed))
+    del document[field]
+    with pytest.raises(einloom.FileFormatError, match="lacks or garbles"):
+        PlanSet.from_json(json.dumps(document))
+
+
+def test_json_of_other_formats_versions_and_plans_is_refused() -> None:
+    plan = einloom.plan_set(ONE, A)
+    document = json.loads(plan.to_json())
+    with pytest.raises(einloom.FileFormatError, match="newer einloom"):
+        PlanSet.from_json(json.dumps({**document, "version": 2}))
+    with pytest.raises(einloom.FileFormatError, match="format"):
+        PlanSet.from_json(plan.plans[0].to_json())
+    sliced = {**document["plans"][0], "sliced": [0]}
+    with pytest.raises(einloom.FileFormatError, match="what sets do not"):
+        PlanSet.from_json(json.dumps({**document, "plans": [sliced]}))

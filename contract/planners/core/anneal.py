@@ -15,7 +15,7 @@ import math
 
 from .arrays import UNIT, Floats, Integers, draw, floats, integers, ones
 from .lists import step_cost
-from .tree import size_of, size_of_both
+from .tree import weigh
 
 
 def anneal(
@@ -42,20 +42,9 @@ def anneal(
     n = results + 1
     nodes = 2 * n - 1
     parent, size, cost = integers(nodes, -1), integers(nodes, 0), floats(nodes, 0.0)
-    for node in range(nodes):
-        size[node] = size_of(node, words, legs, weight)
-    shift = 0
-    for k in range(results):
-        a, b = child[2 * k], child[2 * k + 1]
-        parent[a], parent[b] = n + k, n + k
-        shift = max(shift, size_of_both(a, b, words, legs, weight))
-    shift = (shift // UNIT) * UNIT
-    total = 0.0
-    for k in range(results):
-        a, b = child[2 * k], child[2 * k + 1]
-        both = size_of_both(a, b, words, legs, weight)
-        cost[n + k] = step_cost(both, size[a], size[b], size[n + k], terms, shift, powers)
-        total += cost[n + k]
+    shift, total = weigh(child, legs, words, weight, terms, powers, parent, size, cost), 0.0
+    for node in range(n, nodes):
+        total += cost[node]
     least = 2.0 ** min(1000.0, best[0] - shift / UNIT)
     if total < least:
         least = total
@@ -71,7 +60,7 @@ def anneal(
             c = child[above + 1 - side]
             which = 0 if draw(state) < 0.5 else 1
             kept, moved = child[at + 1 - which], child[at + which]
-            one, other, middle = 0, 0, 0
+            one = other = middle = 0
             i, j = kept * words, c * words
             k, m = moved * words, top * words
             for word in range(words):

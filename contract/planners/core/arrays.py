@@ -6,13 +6,18 @@ where it is called from compiled code.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import MutableSequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ....backend.cpu.apart import apart
+
 Integers: TypeAlias = MutableSequence[int]
 Floats: TypeAlias = MutableSequence[float]
+Item: TypeAlias = tuple[float, int, int]
+Heap: TypeAlias = list[Item]
 
 UNIT = 1 << 32  # of fixed-point logarithms to base 2
 BITS = 62  # labels in a word of a set: words are never negative
@@ -20,11 +25,13 @@ LOWEST, HIGHEST = -1000, 1000  # exponents of two that a power is taken of; beyo
 FINE = 2048  # steps of the table of powers between 1 and 2
 
 
+@apart
 def integers(n: int, value: int) -> Integers:
     """n integers, all `value`."""
     return [value] * n
 
 
+@apart
 def floats(n: int, value: float) -> Floats:
     """n floats, all `value`."""
     return [value] * n
@@ -33,6 +40,30 @@ def floats(n: int, value: float) -> Floats:
 def ones(word: int) -> int:
     """How many bits of a word are 1."""
     return word.bit_count()
+
+
+@apart
+def heapify(heap: Heap) -> None:
+    """Put the items in the order of a heap, the least first."""
+    heapq.heapify(heap)
+
+
+@apart
+def push(heap: Heap, item: Item) -> None:
+    """One more item."""
+    heapq.heappush(heap, item)
+
+
+@apart
+def pop(heap: Heap) -> Item:
+    """The least item, which is taken out."""
+    return heapq.heappop(heap)
+
+
+@apart
+def sort(values: Integers, n: int) -> None:
+    """Put the first n values in ascending order."""
+    values[:n] = sorted(values[:n])
 
 
 def power(x: int, powers: Floats) -> float:
@@ -70,13 +101,83 @@ def draw(state: Integers) -> float:
 
 
 def _integers(n: int, value: int) -> Any:
-    return np.full(n, value, np.int64)
+    made = np.empty(n, np.int64)
+    for k in range(n):
+        made[k] = value
+    return made
 
 
 def _floats(n: int, value: float) -> Any:
-    return np.full(n, value, np.float64)
+    made = np.empty(n, np.float64)
+    for k in range(n):
+        made[k] = value
+    return made
+
+
+def _push(heap: Heap, item: Item) -> None:
+    heap.append(item)
+    _rise(heap, len(heap) - 1, 0)
+
+
+def _pop(heap: Heap) -> Item:
+    last = heap.pop()
+    if len(heap) == 0:
+        return last
+    least, heap[0] = heap[0], last
+    _sink(heap, 0)
+    return least
+
+
+def _heapify(heap: Heap) -> None:
+    for at in range(len(heap) // 2 - 1, -1, -1):
+        _sink(heap, at)
+
+
+@apart
+def _rise(heap: Heap, at: int, top: int) -> None:
+    """Move an item up, no higher than `top`."""
+    item = heap[at]
+    while at > top:
+        above = (at - 1) >> 1
+        if not item < heap[above]:
+            break
+        heap[at] = heap[above]
+        at = above
+    heap[at] = item
+
+
+@apart
+def _sink(heap: Heap, top: int) -> None:
+    """Move an item down to the end and then up: what heapq does, so that lists are the same."""
+    item, at, n = heap[top], top, len(heap)
+    while 2 * at + 1 < n:
+        below = 2 * at + 1
+        if below + 1 < n and not heap[below] < heap[below + 1]:
+            below += 1
+        heap[at] = heap[below]
+        at = below
+    heap[at] = item
+    _rise(heap, at, top)
+
+
+def _sort(values: Integers, n: int) -> None:
+    gap = 1
+    while 3 * gap < n:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for k in range(gap, n):
+            value, at = values[k], k
+            while at >= gap and values[at - gap] > value:
+                values[at] = values[at - gap]
+                at -= gap
+            values[at] = value
+        gap //= 3
 
 
 integers.compiled = _integers  # type: ignore[attr-defined]
 floats.compiled = _floats  # type: ignore[attr-defined]
+heapify.compiled = _heapify  # type: ignore[attr-defined]
+push.compiled = _push  # type: ignore[attr-defined]
+pop.compiled = _pop  # type: ignore[attr-defined]
+sort.compiled = _sort  # type: ignore[attr-defined]
 ones.compiled = "count_ones"  # type: ignore[attr-defined]

@@ -9,10 +9,10 @@ partitions", DAC 1982). One bisection takes O(P log P) for P pins.
 
 from __future__ import annotations
 
-import heapq
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from .arrays import Integers, draw, integers
+from ....backend.cpu.apart import apart
+from .arrays import Heap, Integers, draw, heapify, integers, pop, push
 
 FEW = 100  # vertices that are not merged further
 TRIES = 8  # first bisections of these
@@ -21,8 +21,6 @@ EVEN = 1.5  # a cluster weighs at most so many times its share of all, where FEW
 CROWD = 64  # pins of a net beyond which it says nothing about who belongs together
 SLOW = 0.9  # of the vertices left after a round: the last one
 PATIENCE = 50  # moves that bring nothing until a pass ends, and an eighth of the vertices more
-
-Heap: TypeAlias = list[tuple[int, int, int]]
 
 
 class Hypergraph(NamedTuple):
@@ -43,6 +41,7 @@ class Hypergraph(NamedTuple):
     cost: Integers
 
 
+@apart
 def hypergraph(first: Integers, pins: Integers, weight: Integers, cost: Integers) -> Hypergraph:
     """The hypergraph of nets given by their pins."""
     n = len(weight)
@@ -59,6 +58,7 @@ def hypergraph(first: Integers, pins: Integers, weight: Integers, cost: Integers
     return Hypergraph(starts, nets, first, pins, weight, cost)
 
 
+@apart
 def bisect(graph: Hypergraph, most: Integers, state: Integers) -> Integers:
     """The part of each vertex, 0 or 1; part s weighs at most most[s], if that can be had."""
     total = 0
@@ -85,6 +85,7 @@ def bisect(graph: Hypergraph, most: Integers, state: Integers) -> Integers:
     return side
 
 
+@apart
 def clusters(graph: Hypergraph, heaviest: int, state: Integers, cluster: Integers) -> int:
     """Fill cluster with a number for each vertex, the same for those that merge; returns how many.
 
@@ -123,7 +124,7 @@ def clusters(graph: Hypergraph, heaviest: int, state: Integers, cluster: Integer
         if best >= 0:
             root[v] = best
             held[best] += held[v]
-            alone[v], alone[best] = 0, 0
+            alone[v] = alone[best] = 0
     count = 0
     for v in range(n):  # in order, so that the outside stays the last
         if root[v] == v:
@@ -134,6 +135,7 @@ def clusters(graph: Hypergraph, heaviest: int, state: Integers, cluster: Integer
     return count
 
 
+@apart
 def contracted(graph: Hypergraph, cluster: Integers, count: int) -> Hypergraph:
     """The hypergraph of the clusters; nets within one go, and those between the same two become one."""
     weight, met = integers(count, 0), integers(count, -1)
@@ -145,7 +147,7 @@ def contracted(graph: Hypergraph, cluster: Integers, count: int) -> Hypergraph:
     while slots < 2 * nets:
         slots *= 2
     table = integers(slots, -1)  # the new nets of two pins, hashed
-    made, at = 0, 0
+    made = at = 0
     for net in range(nets):
         begin = at
         for k in range(graph.first[net], graph.first[net + 1]):
@@ -169,6 +171,7 @@ def contracted(graph: Hypergraph, cluster: Integers, count: int) -> Hypergraph:
     return hypergraph(first[: made + 1], pins[:at], weight, cost[:made])
 
 
+@apart
 def pair(begin: int, made: int, first: Integers, pins: Integers, table: Integers) -> int:
     """The net with the two pins at `begin`: one in the table, or else `made`, which is put there."""
     one, other = (min(pins[begin], pins[begin + 1]), max(pins[begin], pins[begin + 1]))
@@ -184,6 +187,7 @@ def pair(begin: int, made: int, first: Integers, pins: Integers, table: Integers
     return made
 
 
+@apart
 def first_bisection(graph: Hypergraph, most: Integers, state: Integers) -> Integers:
     """The best of several, all refined: part 0 grown from some vertex, part 1 grown, random parts."""
     n = len(graph.weight)
@@ -209,6 +213,7 @@ def refine(graph: Hypergraph, most: Integers, state: Integers, side: Integers) -
             break
 
 
+@apart
 def improve(graph: Hypergraph, most: Integers, state: Integers, side: Integers) -> bool:
     """One pass: every vertex moves at most once, the best first, and the best prefix of all moves stays.
 
@@ -220,19 +225,20 @@ def improve(graph: Hypergraph, most: Integers, state: Integers, side: Integers) 
     moved[n - 1] = 1  # the outside
     held, order = weights(graph, side), shuffled(n - 1, state)
     zero = [
-        (0, 0, 0)
+        (0.0, 0, 0)
     ]  # moves out of part 0 and 1: (-gain, later first, vertex), some of them outdated
-    one = [(0, 0, 0)]
+    one = [(0.0, 0, 0)]
     zero.pop()
     one.pop()
     count_pins(graph, side, count)
     for v in order:
         if is_border(graph, v, side, count, gain):
-            (zero if side[v] == 0 else one).append((-gain[v], 0, v))
-    heapq.heapify(zero)
-    heapq.heapify(one)
-    trail, changed, length, kept, clock, following = integers(n, 0), integers(n, 0), 0, 0, 0, 0
-    fallen, best = 0, 0  # of the cut
+            (zero if side[v] == 0 else one).append((-float(gain[v]), 0, v))
+    heapify(zero)
+    heapify(one)
+    trail, changed = integers(n, 0), integers(n, 0)
+    length = kept = clock = following = 0
+    fallen = best = 0  # of the cut
     excess = excess_of(held, most)
     least = excess
     while least > 0 or length - kept < PATIENCE + n // 8:
@@ -256,7 +262,7 @@ def improve(graph: Hypergraph, most: Integers, state: Integers, side: Integers) 
             u = changed[k]
             moved[u] = 0
             clock -= 1
-            heapq.heappush(zero if side[u] == 0 else one, (-gain[u], clock, u))
+            push(zero if side[u] == 0 else one, (-float(gain[u]), clock, u))
         excess = excess_of(held, most)
         if excess < least or (excess == least and fallen > best):
             least, best, kept = excess, fallen, length
@@ -265,6 +271,7 @@ def improve(graph: Hypergraph, most: Integers, state: Integers, side: Integers) 
     return kept > 0
 
 
+@apart
 def best_move(
     graph: Hypergraph,
     most: Integers,
@@ -280,10 +287,10 @@ def best_move(
     for s in range(2):
         heap = zero if s == 0 else one
         while len(heap) > 0:
-            negative, _, v = heap[0]
-            if moved[v] == 0 and side[v] == s and gain[v] == -negative:
+            v = heap[0][2]
+            if moved[v] == 0 and side[v] == s and float(gain[v]) == -heap[0][0]:
                 break
-            heapq.heappop(heap)
+            pop(heap)
         if len(heap) == 0:
             continue
         v = heap[0][2]
@@ -295,6 +302,7 @@ def best_move(
     return best
 
 
+@apart
 def move(
     graph: Hypergraph,
     v: int,
@@ -339,6 +347,7 @@ def move(
     return touched
 
 
+@apart
 def count_pins(graph: Hypergraph, side: Integers, count: Integers) -> None:
     """Fill count[2 * e + s] with the pins of net e in part s."""
     for net in range(len(graph.cost)):
@@ -346,6 +355,7 @@ def count_pins(graph: Hypergraph, side: Integers, count: Integers) -> None:
             count[2 * net + side[graph.pins[pin]]] += 1
 
 
+@apart
 def is_border(graph: Hypergraph, v: int, side: Integers, count: Integers, gain: Integers) -> bool:
     """Whether a net of v is cut; gain[v] becomes how much the cut falls where v moves."""
     border = False
@@ -360,6 +370,7 @@ def is_border(graph: Hypergraph, v: int, side: Integers, count: Integers, gain: 
     return border
 
 
+@apart
 def cut_of(graph: Hypergraph, side: Integers) -> int:
     """What the nets with pins in both parts cost."""
     cut = 0
@@ -372,6 +383,7 @@ def cut_of(graph: Hypergraph, side: Integers) -> int:
     return cut
 
 
+@apart
 def weights(graph: Hypergraph, side: Integers) -> Integers:
     """The weight of each part."""
     held = integers(2, 0)
@@ -385,6 +397,7 @@ def excess_of(held: Integers, most: Integers) -> int:
     return max(0, max(held[0] - most[0], held[1] - most[1]))
 
 
+@apart
 def shuffled(n: int, state: Integers) -> Integers:
     """The numbers below n in random order."""
     order = integers(n, 0)

@@ -7,11 +7,11 @@ graphs", 1990). It suits networks of small tensors with labels on many of them, 
 
 from __future__ import annotations
 
-import heapq
 import math
 
-from .arrays import UNIT, Integers, draw, floats, integers
-from .lists import compact, contract, holders_of, root_of
+from ....backend.cpu.apart import apart
+from .arrays import UNIT, Integers, draw, floats, heapify, integers, pop, push
+from .lists import holders_of, join_all, root_of, spread
 
 WIDE = 400  # labels around one beyond which pairs are not counted, but taken as many as there are
 
@@ -31,7 +31,7 @@ def eliminate(
     nodes = 2 * n - 1
     begin, end, size = integers(nodes, 0), integers(nodes, 0), integers(nodes, 0)
     alive, root = integers(nodes, 0), integers(nodes, 0)
-    pool, spare = integers(2 * entries + 2, 0), integers(2 * entries + 2, 0)
+    pool = integers(2 * entries + 2, 0)
     left, first, holders = integers(extent, 0), integers(extent + 1, 0), integers(entries, 0)
     holders_of(starts, labels, is_open, left, first, holders)
     length = integers(extent, 0)
@@ -42,12 +42,8 @@ def eliminate(
             noise[label] = -temperature * math.log(-math.log(draw(state)))
     for node in range(nodes):
         root[node] = node
-    for tensor in range(n):
-        begin[tensor], end[tensor], alive[tensor] = starts[tensor], starts[tensor + 1], 1
-        for entry in range(starts[tensor], starts[tensor + 1]):
-            pool[entry] = labels[entry]
-            size[tensor] += logs[labels[entry]]
-    at, steps, scan = entries, 0, 0
+    spread(starts, labels, logs, begin, end, size, alive, pool)
+    at, new, scan = entries, n, 0
     met, near, inside = integers(nodes, -1), integers(extent, -1), integers(extent, -1)
     version, around = integers(extent, 0), integers(extent + 1, 0)
     heap = [(0.0, 0, 0)]
@@ -59,13 +55,13 @@ def eliminate(
         if is_open[label] == 0:
             changed[many] = label
             many += 1
-    while steps < n - 1:
+    while new < nodes:
         for index in range(many):
             # who carries the label, and what they carry between them
             label = changed[index]
             scan += 1
             held = tidy(label, scan, first, length, holders, root, met)
-            count, total = 0, 0
+            count = total = 0
             for k in range(first[label], first[label] + held):
                 node = holders[k]
                 for entry in range(begin[node], end[node]):
@@ -95,11 +91,11 @@ def eliminate(
                     pairs = 0
                 score = math.log2(1.0 + pairs) * 4.0 + score / 1024.0
             version[label] += 1
-            heapq.heappush(heap, (score - noise[label], version[label], label))
+            push(heap, (score - noise[label], version[label], label))
         many = 0
         label = -1
         while len(heap) > 0:
-            _, known, label = heapq.heappop(heap)
+            _, known, label = pop(heap)
             if left[label] > 0 and version[label] == known:
                 break
             label = -1
@@ -112,34 +108,22 @@ def eliminate(
             version[label] += 1
             left_over = held < 2
         else:  # all summed: what is left is multiplied
-            for node in range(n + steps):
+            for node in range(new):
                 if alive[node] == 1:
                     joined.append((0.0, size[node], node))
             left_over = False
         if left_over:
             continue  # on one tensor alone: summed when that is contracted
-        heapq.heapify(joined)
-        new = n + steps
-        while len(joined) > 1:
-            _, _, a = heapq.heappop(joined)
-            _, _, b = heapq.heappop(joined)
-            new = n + steps
-            if at + end[a] - begin[a] + end[b] - begin[b] > len(pool):
-                at = compact(new, alive, begin, end, pool, spare)
-                pool, spare = spare, pool
-            contract(a, b, new, at, begin, end, pool, left, logs, size)
-            at = end[new]
-            alive[a], alive[b], alive[new] = 0, 0, 1
-            root[a], root[b] = new, new
-            path[2 * steps], path[2 * steps + 1] = min(a, b), max(a, b)
-            steps += 1
-            heapq.heappush(joined, (0.0, size[new], new))
-        for entry in range(begin[new], end[new]):
+        heapify(joined)
+        new = join_all(joined, new, at, begin, end, pool, left, logs, size, alive, root, path)
+        at = end[new - 1]
+        for entry in range(begin[new - 1], at):
             if is_open[pool[entry]] == 0:
                 changed[many] = pool[entry]
                 many += 1
 
 
+@apart
 def tidy(
     label: int,
     scan: int,

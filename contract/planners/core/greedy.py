@@ -7,15 +7,16 @@ Gumbel noise of a given temperature on a logarithmic scale: cotengra's form of o
 
 from __future__ import annotations
 
-import heapq
 import math
 
-from .arrays import UNIT, Integers, draw, integers
-from .lists import carries, compact, contract, holders_of, root_of
+from ....backend.cpu.apart import apart
+from .arrays import UNIT, Integers, draw, integers, pop, push
+from .lists import carries, contract, holders_of, join_all, root_of, spread
 
 CROWD = 12  # holders of a label that are candidates for a new tensor; of more, the first so many
 
 
+@apart
 def greedy(
     starts: Integers,
     labels: Integers,
@@ -31,7 +32,7 @@ def greedy(
     nodes = 2 * n - 1
     begin, end, size = integers(nodes, 0), integers(nodes, 0), integers(nodes, 0)
     alive, root = integers(nodes, 0), integers(nodes, 0)
-    pool, spare = integers(2 * entries + 2, 0), integers(2 * entries + 2, 0)
+    pool = integers(2 * entries + 2, 0)
     left, first, holders = integers(extent, 0), integers(extent + 1, 0), integers(entries, 0)
     holders_of(starts, labels, is_open, left, first, holders)
     length = integers(extent, 0)
@@ -39,19 +40,11 @@ def greedy(
         length[label] = first[label + 1] - first[label]
     for node in range(nodes):
         root[node] = node
-    for tensor in range(n):
-        begin[tensor], end[tensor], alive[tensor] = starts[tensor], starts[tensor + 1], 1
-        for entry in range(starts[tensor], starts[tensor + 1]):
-            pool[entry] = labels[entry]
-            size[tensor] += logs[labels[entry]]
+    spread(starts, labels, logs, begin, end, size, alive, pool)
     at = entries
-    seen, met, shared, found = (
-        integers(nodes, -1),
-        integers(nodes, -1),
-        integers(nodes, 0),
-        integers(nodes, 0),
-    )
-    scan, steps = 0, 0
+    seen, met = integers(nodes, -1), integers(nodes, -1)
+    shared, found = integers(nodes, 0), integers(nodes, 0)
+    scan = steps = 0
     shift = math.log2(modifier)
     heap = [(0.0, 0, 0)]  # of score, size of the result, and the pair: min * nodes + max
     heap.pop()
@@ -107,25 +100,21 @@ def greedy(
                 if temperature > 0.0:
                     score += temperature * math.log(-math.log(draw(state)))
                 pair = min(node, other) * nodes + max(node, other)
-                heapq.heappush(heap, (score, result, pair))
+                push(heap, (score, result, pair))
             node += 1
             continue
-        a, b = -1, -1
+        a = b = -1
         while len(heap) > 0:
-            _, _, pair = heapq.heappop(heap)
+            pair = pop(heap)[2]
             a, b = pair // nodes, pair % nodes
             if alive[a] == 1 and alive[b] == 1:
                 break
             a = -1
         if a < 0:
             break
-        if at + end[a] - begin[a] + end[b] - begin[b] > len(pool):
-            at = compact(n + steps, alive, begin, end, pool, spare)
-            pool, spare = spare, pool
         new = n + steps
-        contract(a, b, new, at, begin, end, pool, left, logs, size)
+        contract(a, b, new, at, begin, end, pool, left, logs, size, alive)
         at = end[new]
-        alive[a], alive[b], alive[new] = 0, 0, 1
         root[a], root[b] = new, new
         path[2 * steps], path[2 * steps + 1] = a, b
         steps += 1
@@ -135,20 +124,8 @@ def greedy(
     heap.clear()
     for tensor in range(n + steps):
         if alive[tensor] == 1:
-            heapq.heappush(heap, (0.0, size[tensor], tensor))
-    while len(heap) > 1:
-        _, _, a = heapq.heappop(heap)
-        _, _, b = heapq.heappop(heap)
-        new = n + steps
-        if at + end[a] - begin[a] + end[b] - begin[b] > len(pool):
-            at = compact(new, alive, begin, end, pool, spare)
-            pool, spare = spare, pool
-        contract(a, b, new, at, begin, end, pool, left, logs, size)
-        at = end[new]
-        alive[a], alive[b], alive[new] = 0, 0, 1
-        path[2 * steps], path[2 * steps + 1] = min(a, b), max(a, b)
-        steps += 1
-        heapq.heappush(heap, (0.0, size[new], new))
+            push(heap, (0.0, size[tensor], tensor))
+    join_all(heap, n + steps, at, begin, end, pool, left, logs, size, alive, root, path)
 
 
 def sum_of_powers(x: float, y: float) -> float:

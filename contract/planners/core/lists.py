@@ -1,16 +1,37 @@
 """Tensors as sorted lists of labels in one pool, and their contraction.
 
 The labels of tensor t are pool[begin[t]:end[t]]; `left[label]` counts the tensors that carry it, and
-the output as one more. A label goes when nobody else has it.
+the output as one more. A label goes when nobody else has it. Tensors lie in the pool by their numbers.
 """
 
 from __future__ import annotations
 
 import math
 
-from .arrays import UNIT, Floats, Integers, integers, power
+from ....backend.cpu.apart import apart
+from .arrays import UNIT, Floats, Heap, Integers, integers, pop, power, push
 
 
+@apart
+def spread(
+    starts: Integers,
+    labels: Integers,
+    logs: Integers,
+    begin: Integers,
+    end: Integers,
+    size: Integers,
+    alive: Integers,
+    pool: Integers,
+) -> None:
+    """Put all tensors in the pool."""
+    for tensor in range(len(starts) - 1):
+        begin[tensor], end[tensor], alive[tensor] = starts[tensor], starts[tensor + 1], 1
+        for entry in range(starts[tensor], starts[tensor + 1]):
+            pool[entry] = labels[entry]
+            size[tensor] += logs[labels[entry]]
+
+
+@apart
 def contract(
     a: int,
     b: int,
@@ -22,11 +43,16 @@ def contract(
     left: Integers,
     logs: Integers,
     size: Integers,
+    alive: Integers,
 ) -> int:
     """Write the labels of a*b to pool[at:]; returns the logarithm of the size of both together."""
+    if at + end[a] - begin[a] + end[b] - begin[b] > len(pool):
+        at = compact(new, alive, begin, end, pool)
+    alive[a] = alive[b] = 0
+    alive[new] = 1
     i, j, k = begin[a], begin[b], at
     last_a, last_b = end[a], end[b]
-    together, kept = 0, 0
+    together = kept = 0
     while i < last_a or j < last_b:
         both = 0
         if j >= last_b or (i < last_a and pool[i] < pool[j]):
@@ -54,20 +80,47 @@ def contract(
     return together
 
 
-def compact(
-    nodes: int, alive: Integers, begin: Integers, end: Integers, pool: Integers, spare: Integers
-) -> int:
-    """Copy the lists of all living tensors to the start of `spare`; returns where they end."""
+@apart
+def compact(nodes: int, alive: Integers, begin: Integers, end: Integers, pool: Integers) -> int:
+    """Move the lists of all living tensors to the start of the pool; returns where they end."""
     at = 0
     for node in range(nodes):
         if alive[node] == 1:
             start = at
             for entry in range(begin[node], end[node]):
-                spare[at] = pool[entry]
+                pool[at] = pool[entry]
                 at += 1
             begin[node] = start
             end[node] = at
     return at
+
+
+@apart
+def join_all(
+    heap: Heap,
+    new: int,
+    at: int,
+    begin: Integers,
+    end: Integers,
+    pool: Integers,
+    left: Integers,
+    logs: Integers,
+    size: Integers,
+    alive: Integers,
+    root: Integers,
+    path: Integers,
+) -> int:
+    """Contract the tensors of a heap, with their sizes, the smallest two first; returns the next number."""
+    n = (len(begin) + 1) // 2
+    while len(heap) > 1:
+        a, b = pop(heap)[2], pop(heap)[2]
+        contract(a, b, new, at, begin, end, pool, left, logs, size, alive)
+        at = end[new]
+        root[a], root[b] = new, new
+        path[2 * (new - n)], path[2 * (new - n) + 1] = min(a, b), max(a, b)
+        push(heap, (0.0, size[new], new))
+        new += 1
+    return new
 
 
 def step_cost(
@@ -108,6 +161,7 @@ def carries(node: int, label: int, begin: Integers, end: Integers, pool: Integer
     return low < end[node] and pool[low] == label
 
 
+@apart
 def holders_of(
     starts: Integers, labels: Integers, is_open: Integers, left: Integers, first: Integers,
     holders: Integers,
@@ -153,24 +207,17 @@ def cost_of(
     nodes = 2 * n - 1
     begin, end = integers(nodes, 0), integers(nodes, 0)
     size, alive = integers(nodes, 0), integers(nodes, 0)
-    pool, spare = integers(2 * entries + 2, 0), integers(2 * entries + 2, 0)
+    pool = integers(2 * entries + 2, 0)
     left, first = integers(len(is_open), 0), integers(len(is_open) + 1, 0)
     holders_of(starts, labels, is_open, left, first, integers(entries, 0))
-    for tensor in range(n):
-        begin[tensor], end[tensor], alive[tensor] = starts[tensor], starts[tensor + 1], 1
-        for entry in range(starts[tensor], starts[tensor + 1]):
-            pool[entry] = labels[entry]
-            size[tensor] += logs[labels[entry]]
-    at, shift, largest, total = entries, 0, 0, 0.0
+    spread(starts, labels, logs, begin, end, size, alive, pool)
+    at, total = entries, 0.0
+    shift = largest = 0
     by_largest = terms[0] == 0.0 and terms[1] == 0.0 and terms[4] == 0.0
     for k in range(n - 1):
         a, b, new = path[2 * k], path[2 * k + 1], n + k
-        if at + end[a] - begin[a] + end[b] - begin[b] > len(pool):
-            at = compact(new, alive, begin, end, pool, spare)
-            pool, spare = spare, pool
-        both = contract(a, b, new, at, begin, end, pool, left, logs, size)
+        both = contract(a, b, new, at, begin, end, pool, left, logs, size, alive)
         at = end[new]
-        alive[a], alive[b], alive[new] = 0, 0, 1
         if both > shift:
             higher = (both // UNIT) * UNIT
             total *= power(shift - higher, powers)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .arrays import Integers, draw, integers
+from ....backend.cpu.apart import apart
+from .arrays import Integers, draw, integers, sort
 from .bisection import Hypergraph, bisect, hypergraph
 from .greedy import greedy
 from .lists import holders_of
@@ -96,6 +97,7 @@ def limits(k: int, share: float, smallest: float, most: Integers) -> None:
     most[1] = max(1, int(k * share))
 
 
+@apart
 def restricted(
     whole: Network, begin: int, end: int, order: Integers, left: Integers, number: Integers
 ) -> Network:
@@ -103,21 +105,23 @@ def restricted(
 
     left: how many carry each label, the output as one more. number: zeros, before and after.
     """
-    starts = integers(end - begin + 1, 0)
-    found = [0]
-    found.pop()
+    starts, count = integers(end - begin + 1, 0), 0
     for index in range(begin, end):
         tensor = order[index]
         low, high = whole.starts[tensor], whole.starts[tensor + 1]
         starts[index - begin + 1] = starts[index - begin] + high - low
-        for entry in range(low, high):
+    found = integers(starts[end - begin], 0)
+    for index in range(begin, end):
+        tensor = order[index]
+        for entry in range(whole.starts[tensor], whole.starts[tensor + 1]):
             label = whole.labels[entry]
             if number[label] == 0:
-                found.append(label)
+                found[count] = label
+                count += 1
             number[label] += 1
-    found.sort()
-    logs, is_open = integers(len(found), 0), integers(len(found), 0)
-    for index in range(len(found)):
+    sort(found, count)
+    logs, is_open = integers(count, 0), integers(count, 0)
+    for index in range(count):
         label = found[index]
         logs[index] = whole.logs[label]
         is_open[index] = 1 if left[label] > number[label] else 0
@@ -128,11 +132,12 @@ def restricted(
         for entry in range(whole.starts[tensor], whole.starts[tensor + 1]):
             labels[at] = number[whole.labels[entry]]
             at += 1
-    for label in found:
-        number[label] = 0
+    for index in range(count):
+        number[found[index]] = 0
     return Network(starts, labels, logs, is_open)
 
 
+@apart
 def graph_of(part: Network, outside: int) -> Hypergraph:
     """Tensors as vertices of weight 1, labels as nets; those that are open have a pin outside."""
     n, extent = len(part.starts) - 1, len(part.logs)
@@ -162,6 +167,7 @@ def graph_of(part: Network, outside: int) -> Hypergraph:
     return hypergraph(first[: nets + 1], pins[:at], weight, cost[:nets])
 
 
+@apart
 def fall_apart(graph: Hypergraph, side: Integers) -> bool:
     """Fill side with the parts of vertices that are not all connected; says whether they are not.
 
@@ -195,6 +201,7 @@ def fall_apart(graph: Hypergraph, side: Integers) -> bool:
     return held[1] > 0
 
 
+@apart
 def arrange(begin: int, end: int, side: Integers, order: Integers, spare: Integers) -> int:
     """Sort order[begin:end] by part; returns where part 1 begins."""
     at, middle = begin, begin
@@ -209,6 +216,7 @@ def arrange(begin: int, end: int, side: Integers, order: Integers, spare: Intege
     return middle
 
 
+@apart
 def join(
     part: Network, begin: int, node: int, unused: int, order: Integers, child: Integers
 ) -> int:

@@ -7,12 +7,11 @@ The method is cotengra's (J. Gray, S. Kourtis, Quantum 5, 410 (2021)).
 
 from __future__ import annotations
 
-import heapq
-
-from .arrays import UNIT, Floats, Integers, floats, integers
+from ....backend.cpu.apart import apart
+from .arrays import Floats, Integers, floats, integers, pop, push
 from .lists import step_cost
 from .subsets import best_split
-from .tree import size_of, size_of_both
+from .tree import size_of, size_of_both, weigh
 
 
 def reconfigure(
@@ -34,118 +33,133 @@ def reconfigure(
     nodes = 2 * n - 1
     parent, size, cost = integers(nodes, -1), integers(nodes, 0), floats(nodes, 0.0)
     clean = integers(nodes, 0)
-    for node in range(nodes):
-        size[node] = size_of(node, words, legs, weight)
-    shift = 0
-    for k in range(results):
-        a, b = child[2 * k], child[2 * k + 1]
-        parent[a], parent[b] = n + k, n + k
-        shift = max(shift, size_of_both(a, b, words, legs, weight))
-    shift = (shift // UNIT) * UNIT
+    shift = weigh(child, legs, words, weight, terms, powers, parent, size, cost)
     queue = [(0.0, 0, 0)]
     queue.pop()
-    for k in range(results):
-        a, b = child[2 * k], child[2 * k + 1]
-        both = size_of_both(a, b, words, legs, weight)
-        cost[n + k] = step_cost(both, size[a], size[b], size[n + k], terms, shift, powers)
-        if most < n or k == results - 1:  # the whole tree at once holds every other subtree
-            heapq.heappush(queue, (-cost[n + k], 0, n + k))
+    for node in range(n, nodes):
+        if most < n or node == nodes - 1:  # the whole tree at once holds every other subtree
+            push(queue, (-cost[node], 0, node))
     leaves, inner = integers(most, 0), integers(most, 0)
-    split, stack, names = integers(1 << most, 0), integers(2 * most, 0), integers(1 << most, 0)
-    open_at = [(0.0, 0, 0)]
+    split, names = integers(1 << most, 0), integers(1 << most, 0)
     while len(queue) > 0 and solves > 0:
-        _, _, top = heapq.heappop(queue)
+        top = pop(queue)[2]
         if clean[top] == 1:
             continue
         clean[top] = 1
-        # the subtree: its costliest results opened first
-        open_at.clear()
-        count, depth, before = 0, 1, cost[top]
-        inner[0] = top
-        for side in range(2):
-            node = child[2 * (top - n) + side]
-            if node >= n:
-                heapq.heappush(open_at, (-cost[node], 0, node))
-            else:
-                leaves[count] = node
-                count += 1
-        while len(open_at) > 0 and count + len(open_at) < most:
-            _, _, node = heapq.heappop(open_at)
-            inner[depth] = node
-            depth += 1
-            before += cost[node]
-            for side in range(2):
-                below = child[2 * (node - n) + side]
-                if below >= n:
-                    heapq.heappush(open_at, (-cost[below], 0, below))
-                else:
-                    leaves[count] = below
-                    count += 1
-        while len(open_at) > 0:
-            leaves[count] = open_at.pop()[2]
-            count += 1
+        count = cut_out(top, most, child, cost, leaves, inner)
         if count < 3:
             continue
         solves -= 1
+        before = 0.0
+        for k in range(count - 1):
+            before += cost[inner[k]]
         cap = before * (1.0 - 1e-9)
         total = best_split(
             leaves, count, top, words, legs, weight, terms, shift, powers, cap, split
         )
         if total >= cap:
             continue
-        # new steps take the numbers of the old ones
-        full = (1 << count) - 1
-        for k in range(count):
-            names[1 << k] = leaves[k]
-        names[full] = top
-        stack[0], height, free = full, 1, 1
-        while height > 0:
-            height -= 1
-            subset = stack[height]
-            node = names[subset]
-            for side in range(2):
-                half = split[subset] if side == 0 else subset ^ split[subset]
-                if half & (half - 1) != 0:
-                    names[half] = inner[free]
-                    free += 1
-                    stack[height] = half
-                    height += 1
-                below = names[half]
-                child[2 * (node - n) + side] = below
-                parent[below] = node
-        # their labels: what the halves carry and the rest of the subtree, or the top, carries too
-        for k in range(1, count - 1):
+        rebuild(count, split, leaves, inner, names, child, parent)
+        relabel(count, words, leaves, inner, names, legs)
+        for k in range(count - 1):
             node = inner[k]
-            for word in range(words):
-                legs[node * words + word] = 0
-        for subset in range(3, full):
-            node = names[subset] if subset & (subset - 1) != 0 else -1
-            if node < 0 or names[subset] == 0:
-                continue
-            names[subset] = 0
-            for word in range(words):
-                within, around = 0, legs[top * words + word]
-                for k in range(count):
-                    if (subset >> k) & 1 == 1:
-                        within |= legs[leaves[k] * words + word]
-                    else:
-                        around |= legs[leaves[k] * words + word]
-                legs[node * words + word] = within & around
             size[node] = size_of(node, words, legs, weight)
-        names[full] = 0
+            clean[node] = 0
         for k in range(count - 1):
             node = inner[k]
             a, b = child[2 * (node - n)], child[2 * (node - n) + 1]
             both = size_of_both(a, b, words, legs, weight)
             cost[node] = step_cost(both, size[a], size[b], size[node], terms, shift, powers)
-            clean[node] = 0
-            heapq.heappush(queue, (-cost[node], 0, node))
+            push(queue, (-cost[node], 0, node))
         if most >= n:
             break
         node = parent[top]
         while node >= 0:  # subtrees that may reach into this one
             if clean[node] == 1:
                 clean[node] = 0
-                heapq.heappush(queue, (-cost[node], 0, node))
+                push(queue, (-cost[node], 0, node))
             node = parent[node]
     return solves
+
+
+@apart
+def cut_out(
+    top: int, most: int, child: Integers, cost: Floats, leaves: Integers, inner: Integers
+) -> int:
+    """Cut out a subtree of at most so many leaves, its costliest results opened first; returns how many.
+
+    inner: its results, one less, the top first.
+    """
+    n = len(child) // 2 + 1
+    open_at = [(cost[top], 0, top)]
+    count = depth = 0
+    while len(open_at) > 0 and (depth == 0 or count + len(open_at) < most):
+        node = pop(open_at)[2]
+        inner[depth] = node
+        depth += 1
+        for side in range(2):
+            below = child[2 * (node - n) + side]
+            if below >= n:
+                push(open_at, (-cost[below], 0, below))
+            else:
+                leaves[count] = below
+                count += 1
+    while len(open_at) > 0:
+        leaves[count] = open_at.pop()[2]
+        count += 1
+    return count
+
+
+@apart
+def rebuild(
+    count: int,
+    split: Integers,
+    leaves: Integers,
+    inner: Integers,
+    names: Integers,
+    child: Integers,
+    parent: Integers,
+) -> None:
+    """Contract the leaves as `split` says, names[S] the node of a subset; new steps take old numbers."""
+    n, full = len(child) // 2 + 1, (1 << count) - 1
+    for subset in range(full):
+        names[subset] = -1
+    for k in range(count):
+        names[1 << k] = leaves[k]
+    names[full] = inner[0]
+    stack = integers(2 * count, full)
+    height = free = 1
+    while height > 0:
+        height -= 1
+        subset = stack[height]
+        node = names[subset]
+        for side in range(2):
+            half = split[subset] if side == 0 else subset ^ split[subset]
+            if half & (half - 1) != 0:
+                names[half] = inner[free]
+                free += 1
+                stack[height] = half
+                height += 1
+            below = names[half]
+            child[2 * (node - n) + side] = below
+            parent[below] = node
+
+
+@apart
+def relabel(
+    count: int, words: int, leaves: Integers, inner: Integers, names: Integers, legs: Integers
+) -> None:
+    """The labels of new results: what their leaves carry and the other leaves, or the top, carry too."""
+    full = (1 << count) - 1
+    for subset in range(3, full):
+        node = names[subset]
+        if node < 0 or subset & (subset - 1) == 0:
+            continue
+        for word in range(words):
+            within, around = 0, legs[inner[0] * words + word]
+            for k in range(count):
+                if (subset >> k) & 1 == 1:
+                    within |= legs[leaves[k] * words + word]
+                else:
+                    around |= legs[leaves[k] * words + word]
+            legs[node * words + word] = within & around

@@ -6,11 +6,13 @@ depend on how it was contracted; O(3**k), less what costs more than a tree that 
 
 from __future__ import annotations
 
+from ....backend.cpu.apart import apart
 from .arrays import Floats, Integers, floats, integers, ones
 from .lists import step_cost
 from .tree import size_of
 
 
+@apart
 def best_split(
     leaves: Integers,
     k: int,

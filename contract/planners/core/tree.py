@@ -7,8 +7,9 @@ size only, `weight[word]` is its logarithm.
 
 from __future__ import annotations
 
-from .arrays import Integers, integers, ones
-from .lists import compact, contract, holders_of
+from ....backend.cpu.apart import apart
+from .arrays import UNIT, Floats, Integers, integers, ones
+from .lists import contract, holders_of, spread, step_cost
 
 
 def build(
@@ -25,36 +26,52 @@ def build(
     """Fill child and legs of the tree of an SSA path; place[label] is 64 * word + bit."""
     n, entries = len(starts) - 1, len(labels)
     nodes = 2 * n - 1
-    begin, end, size, alive = (
-        integers(nodes, 0),
-        integers(nodes, 0),
-        integers(nodes, 0),
-        integers(nodes, 0),
-    )
-    pool, spare = integers(2 * entries + 2, 0), integers(2 * entries + 2, 0)
+    begin, end = integers(nodes, 0), integers(nodes, 0)
+    size, alive, pool = integers(nodes, 0), integers(nodes, 0), integers(2 * entries + 2, 0)
     left, first = integers(len(is_open), 0), integers(len(is_open) + 1, 0)
     holders_of(starts, labels, is_open, left, first, integers(entries, 0))
-    for entry in range(entries):
-        pool[entry] = labels[entry]
+    spread(starts, labels, logs, begin, end, size, alive, pool)
     at = entries
     for node in range(nodes):
-        if node < n:
-            begin[node], end[node] = starts[node], starts[node + 1]
-        else:
+        if node >= n:
             a, b = path[2 * (node - n)], path[2 * (node - n) + 1]
             child[2 * (node - n)], child[2 * (node - n) + 1] = a, b
-            if at + end[a] - begin[a] + end[b] - begin[b] > len(pool):
-                at = compact(node, alive, begin, end, pool, spare)
-                pool, spare = spare, pool
-            contract(a, b, node, at, begin, end, pool, left, logs, size)
+            contract(a, b, node, at, begin, end, pool, left, logs, size, alive)
             at = end[node]
-            alive[a], alive[b] = 0, 0
-        alive[node] = 1
         for word in range(words):
             legs[node * words + word] = 0
         for entry in range(begin[node], end[node]):
             spot = place[pool[entry]]
             legs[node * words + (spot >> 6)] |= 1 << (spot & 63)
+
+
+@apart
+def weigh(
+    child: Integers,
+    legs: Integers,
+    words: int,
+    weight: Integers,
+    terms: Floats,
+    powers: Floats,
+    parent: Integers,
+    size: Integers,
+    cost: Floats,
+) -> int:
+    """Fill in parent, size and cost of each node; returns the unit of costs (lists.step_cost)."""
+    results = len(child) // 2
+    n, shift = results + 1, 0
+    for node in range(n + results):
+        size[node] = size_of(node, words, legs, weight)
+    for k in range(results):
+        a, b = child[2 * k], child[2 * k + 1]
+        parent[a], parent[b] = n + k, n + k
+        shift = max(shift, size_of_both(a, b, words, legs, weight))
+    shift = (shift // UNIT) * UNIT
+    for k in range(results):
+        a, b = child[2 * k], child[2 * k + 1]
+        both = size_of_both(a, b, words, legs, weight)
+        cost[n + k] = step_cost(both, size[a], size[b], size[n + k], terms, shift, powers)
+    return shift
 
 
 def size_of(node: int, words: int, legs: Integers, weight: Integers) -> int:
@@ -73,6 +90,7 @@ def size_of_both(a: int, b: int, words: int, legs: Integers, weight: Integers) -
     return total
 
 
+@apart
 def path_of(child: Integers, path: Integers) -> None:
     """The SSA path of a tree whose results are in any order: a subtree ends before the next begins."""
     results = len(child) // 2
