@@ -46,23 +46,20 @@ def elementwise(plan: ElementwiseFusionPlan, *strides: Axes) -> CudaKernel | Non
     >>> kernel.grid, kernel.arrays, kernel.geometry
     ((20, 1, 1), ('out', 'in', 'in'), (5000, 100, 50, 50, 1, 50, 1, 0, 1))
     """
-    key = ("elementwise", plan, strides)
-    found = kept(key, lambda: _made(plan, strides))
-    return found[0] if found else None
+    return kept(("elementwise", plan, strides), lambda: _made(plan, strides))
 
 
-def _made(plan: ElementwiseFusionPlan, strides: tuple[Axes, ...]) -> tuple[CudaKernel, ...]:
+def _made(plan: ElementwiseFusionPlan, strides: tuple[Axes, ...]) -> CudaKernel | None:
     body = body_of(plan)
     axes = layout(plan.shape, *strides, keep_order=False)
     if body is None or len(axes.geometry()) > MOST_NUMBERS:
-        return ()
+        return None
     index = index_type(axes)
     source, name = elementwise_source(body, axes, index)
     arrays = ("out",) * len(body.outputs) + ("in",) * len(body.inputs)
     grid = blocks_of(axes.count)
-    return (
-        CudaKernel(source, name, grid, (THREADS, 1, 1), arrays, axes.geometry(), index != "int"),
-    )
+    wide = index != "int"
+    return CudaKernel(source, name, grid, (THREADS, 1, 1), arrays, axes.geometry(), wide)
 
 
 def elementwise_source(body: Body, axes: Layout, index: str) -> tuple[str, str]:

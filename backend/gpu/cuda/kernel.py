@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -52,13 +52,20 @@ class CudaKernel:
         return np.array(self.geometry, np.int64 if self.wide else np.int32)
 
 
-KERNELS: Cache[tuple[CudaKernel, ...]] = Cache("cuda kernels", 4096)
-"""Kernels by what they were made for."""
+KERNELS: Cache[Any] = Cache("cuda kernels", 4096)
+"""Kernels, and what is made of several, by what they were made for."""
+
+DECLINED = "declined"
+T = TypeVar("T")
 
 
-def kept(key: Hashable, make: Callable[[], tuple[CudaKernel, ...]]) -> tuple[CudaKernel, ...]:
-    """The kernels of a key, made once."""
-    return KERNELS.get_or(key, make)
+def kept(key: Hashable, make: Callable[[], T | None]) -> T | None:
+    """What `make` returns for a key, made once."""
+    found = KERNELS.get(key)
+    if found is None:
+        made = make()
+        found = KERNELS.put(key, DECLINED if made is None else made)
+    return None if found is DECLINED else found
 
 
 def blocks_of(count: int, threads: int = THREADS) -> Triple:

@@ -13,7 +13,7 @@ import pytest
 
 from einloom.backend.gpu.cuda.kernel import CudaKernel
 
-ARCHITECTURES = ("compute_70", "compute_90")
+ARCHITECTURES = (pytest.param("compute_70", marks=pytest.mark.slow), "compute_90")
 
 
 @cache
