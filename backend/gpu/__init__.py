@@ -1,0 +1,1 @@
+"""The GPU backend: CuPy's arrays, and kernels of our own."""

@@ -1,0 +1,91 @@
+"""Many small products in one launch: one thread for each element of the result.
+
+Strides are free, so that nothing is transposed before. The sum over the contracted axes is one loop in the
+order of the left operand's memory: for a few elements to be summed, where a call of BLAS for each matrix, or
+one whose tiles stay mostly empty, has more to set up than to compute.
+"""
+
+from __future__ import annotations
+
+from ...rules import NO_CONJ
+from ...spec import Axes, Shape, compute_dtype, dtype_from_name
+from .kernel import THREADS, CudaKernel, blocks_of, kept
+from .layout import index_type, layout
+from .text import unit
+from .types import TYPES, type_of, wide_type_of
+
+ENTRY = """
+extern "C" __global__ void $name(
+    $type* out, const $type* lhs, const $type* rhs, Products<$free, $summed> g) {
+    typedef $index Index;
+    for (Index i = first_element<Index>(); i < g.free.count; i += next_element<Index>()) {
+        Index at[3], step[2];
+        g.free.offsets(i, at);
+        $wide found = to<$wide>(0);
+        for (Index k = 0; k < g.summed.count; ++k) {
+            g.summed.offsets(k, step);
+            const $wide x = wide(lhs[at[1] + step[0]]), y = wide(rhs[at[2] + step[1]]);
+            found = op::add(found, op::multiply($x, $y));
+        }
+        out[at[0]] = $result;
+    }
+}
+"""
+
+
+def products(
+    dtype: str,
+    free: tuple[Shape, Axes, Axes, Axes],
+    summed: tuple[Shape, Axes, Axes],
+    conj: tuple[bool, bool] = NO_CONJ,
+) -> CudaKernel | None:
+    """out[o] = sum over s of lhs[o, s] rhs[o, s].
+
+    Args:
+        dtype: of all three; half precisions are summed in float32, float32 in float32.
+        free: sizes of the axes of the result, batch among them, and their strides in out, lhs and rhs; 0 in
+            the operand that has no such axis.
+        summed: sizes of the contracted axes, and their strides in lhs and rhs.
+        conj: which operands are conjugated.
+
+    Returns:
+        the kernel, which takes out, lhs and rhs, or None for a dtype without one.
+
+    >>> batch, n = 1000, 4
+    >>> free = (batch, n, n), (16, 4, 1), (16, 4, 0), (16, 0, 1)
+    >>> products("float64", free, ((n,), (1,), (4,))).grid
+    (63, 1, 1)
+    """
+    key = ("products", dtype, free, summed, conj)
+    return kept(key, lambda: _made(dtype, free, summed, conj))
+
+
+def _made(
+    dtype: str,
+    free: tuple[Shape, Axes, Axes, Axes],
+    summed: tuple[Shape, Axes, Axes],
+    conj: tuple[bool, bool],
+) -> CudaKernel | None:
+    number = dtype_from_name(dtype)
+    kind = type_of(number)
+    if kind is None:
+        return None
+    outer, inner = layout(*free, keep_order=False), layout(*summed, keep_order=False)
+    index = index_type(outer, inner)
+    names = [f"op::conj({x})" if is_conj else x for x, is_conj in zip("xy", conj, strict=True)]
+    source, name = unit(
+        ("layout", "numbers", "arithmetic", "products"),
+        "products",
+        ENTRY,
+        type=kind,
+        wide=wide_type_of(number),
+        free=outer.type(index),
+        summed=inner.type(index),
+        index=index,
+        x=names[0],
+        y=names[1],
+        result=f"to<{TYPES[dtype]}>(found)" if compute_dtype(number) != number else "found",
+    )
+    geometry = (*outer.geometry(), *inner.geometry())
+    grid, block = blocks_of(outer.count), (THREADS, 1, 1)
+    return CudaKernel(source, name, grid, block, ("out", "lhs", "rhs"), geometry, index != "int")

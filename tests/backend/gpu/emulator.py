@@ -1,0 +1,93 @@
+"""Kernels of CUDA C++ on the CPU: the very text, compiled by g++ with `emulation.h` in place of CUDA."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from einloom.backend.gpu.cuda.kernel import CudaKernel
+
+HEADER = Path(__file__).with_name("emulation.h")
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not there")
+
+
+class Emulator:
+    """All kernels of a test file as one library."""
+
+    def __init__(self, kernels: Sequence[CudaKernel], folder: Path) -> None:
+        sources = dict.fromkeys(kernel.source for kernel in kernels)
+        launchers = {kernel.name: _launcher(kernel) for kernel in kernels}
+        text = "\n".join([f'#include "{HEADER}"', *sources, *launchers.values()])
+        source, library = folder / "kernels.cpp", folder / "kernels.so"
+        source.write_text(text, encoding="utf-8")
+        command = ["g++", "-std=c++17", "-O1", "-ffp-contract=off", "-w", "-shared", "-fPIC"]
+        done = subprocess.run(
+            [*command, "-o", str(library), str(source)], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr[:4000]
+        self.library = ctypes.CDLL(str(library))
+
+    def __call__(self, kernel: CudaKernel, *arrays: Any) -> None:
+        """Launch on arrays of NumPy, passed by the address of their first element."""
+        assert len(arrays) == len(kernel.arrays)
+        geometry = kernel.parameters()
+        pointers = [x.__array_interface__["data"][0] for x in arrays]
+        pointers.append(geometry.ctypes.data)
+        self.library[f"launch_{kernel.name}"](
+            (ctypes.c_uint * 3)(*kernel.grid),
+            (ctypes.c_uint * 3)(*kernel.block),
+            (ctypes.c_void_p * len(pointers))(*pointers),
+        )
+
+
+def _launcher(kernel: CudaKernel) -> str:
+    """extern "C" launch_<name>(grid, block, pointers), which the entry's own parameters decide."""
+    found = re.search(rf"__global__ void {kernel.name}\((.*?)\) \{{", kernel.source, re.DOTALL)
+    assert found is not None
+    kinds = [one.strip().rpartition(" ")[0] for one in _split(found[1])]
+    *pointers, geometry = kinds
+    values = [f"({kind})p[{k}]" for k, kind in enumerate(pointers)]
+    values.append(f"*(const {geometry}*)p[{len(pointers)}]")
+    barriers = str("__syncthreads" in kernel.source).lower()
+    return (
+        f"static void run_{kernel.name}(void* a) {{ void** p = (void**)a; "
+        f"{kernel.name}({', '.join(values)}); }}\n"
+        f'extern "C" void launch_{kernel.name}(const unsigned* g, const unsigned* b, void** p) '
+        f"{{ emulation::launch(g, b, {barriers}, run_{kernel.name}, p); }}"
+    )
+
+
+def _split(parameters: str) -> list[str]:
+    """At commas outside of <>."""
+    parts, depth = [""], 0
+    for letter in parameters:
+        depth += (letter == "<") - (letter == ">")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def strides_of(x: Any) -> tuple[int, ...]:
+    return tuple(stride // x.itemsize for stride in x.strides)
+
+
+def guarded(shape: tuple[int, ...], dtype: Any) -> tuple[Any, Any]:
+    """An array, and the memory around it, every byte of which is 0x5A."""
+    size = int(np.prod(shape, dtype=int)) * np.dtype(dtype).itemsize
+    memory = np.full(size + 128, 0x5A, np.uint8)
+    return memory[64 : 64 + size].view(dtype).reshape(shape), memory
+
+
+def untouched(memory: Any) -> bool:
+    """Whether nothing beside the array was written."""
+    return bool((memory[:64] == 0x5A).all() and (memory[-64:] == 0x5A).all())
