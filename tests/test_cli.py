@@ -339,7 +339,8 @@ def test_info(good: Callable[..., str]) -> None:
     facts = json.loads(good("info", "--json"))
     assert facts["einloom"] == einloom.__version__
     assert facts["packages"]["numpy"] == np.__version__
-    assert facts["devices"] == ["cpu"]
+    assert facts["devices"] == (["cpu", "gpu"] if facts["gpu"] == "usable" else ["cpu"])
+    assert facts["gpu"] in out
     assert facts["threads"] >= 1
     assert set(facts["missing"]) == {n for n, v in facts["packages"].items() if v is None}
 

@@ -231,7 +231,7 @@ def _bind_index(*index: slice) -> Kernel:
 
 def bind_pad(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     spots = [
-        _placed(*axis)
+        placed(*axis)
         for axis in zip(
             inputs[0].shape,
             output.shape,
@@ -250,7 +250,7 @@ def bind_pad(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> 
     return run
 
 
-def _placed(n: int, size: int, low: int, step: int) -> tuple[slice, slice]:
+def placed(n: int, size: int, low: int, step: int) -> tuple[slice, slice]:
     """Where elements of an axis of n, `step` apart from `low` on, lie inside 0..size; and which."""
     first = max(0, -(low // step))
     last = min(n - 1, (size - 1 - low) // step)

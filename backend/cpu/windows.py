@@ -60,7 +60,7 @@ def _window(shape: Shape, starts: Any, sizes: Shape) -> tuple[Any, ...]:
 
 
 def bind_unfold(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    sliding = _Sliding("unfold", attrs, inputs[0].shape[-len(attrs["kernel"]) :])
+    sliding = Sliding("unfold", attrs, inputs[0].shape[-len(attrs["kernel"]) :])
     batch = output.shape[:-2]
     padded = sliding.padded(inputs[0])
     if sliding.pads and padded.nbytes > MOST_BYTES:
@@ -83,7 +83,7 @@ def bind_unfold(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
 
 
 def bind_fold(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    sliding = _Sliding("fold", attrs, attrs["sizes"])
+    sliding = Sliding("fold", attrs, attrs["sizes"])
     wide = compute_dtype(output.dtype)
 
     def run(x: Any, out: Any = None) -> Any:
@@ -122,7 +122,7 @@ def _padded(sizes: Shape, attrs: Attrs) -> int:
     return math.prod(a + n + b for a, n, b in zip(attrs["low"], sizes, attrs["high"], strict=True))
 
 
-def _fold_plainly(out: Any, x: Any, sliding: _Sliding) -> None:
+def _fold_plainly(out: Any, x: Any, sliding: Sliding) -> None:
     """Tap by tap, what windows have outside the padding."""
     out[...] = 0
     if not out.size:
@@ -134,7 +134,7 @@ def _fold_plainly(out: Any, x: Any, sliding: _Sliding) -> None:
         np.add(target, columns[(..., *tap, *windows)], out=target)
 
 
-class _Sliding:
+class Sliding:
     """Where the windows of `unfold` lie over its last axes, of given sizes."""
 
     def __init__(self, op: str, attrs: Attrs, sizes: Shape) -> None:
@@ -204,7 +204,7 @@ class _Sliding:
         return np.array(rows, np.int64)
 
 
-def folded(out: Any, x: Any, sliding: _Sliding) -> bool:
+def folded(out: Any, x: Any, sliding: Sliding) -> bool:
     """Whether a compiled kernel did it: tiles are slabs of the first axis that windows slide over."""
     if x.size < max(1, get_options().small):
         return False

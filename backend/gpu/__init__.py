@@ -1,1 +1,6 @@
-"""The GPU backend: CuPy's arrays, and kernels of our own."""
+"""The GPU backend: the catalogue over CuPy, or over any module that has CuPy's names."""
+
+from .backend import GpuBackend, gpu
+from .modules import missing
+
+__all__ = ["GpuBackend", "gpu", "missing"]

@@ -256,6 +256,9 @@ def warm(options: argparse.Namespace) -> int:
 
 def info(options: argparse.Namespace) -> int:
     """einloom info"""
+    from .backend.gpu import missing as gpu_missing
+
+    no_gpu = gpu_missing()
     packages = {name: _version(name) for name in _PACKAGES}
     missing = {
         name: remedy for name, remedy in _PACKAGES.items() if packages[name] is None and remedy
@@ -269,7 +272,8 @@ def info(options: argparse.Namespace) -> int:
         "memory_available": available_bytes(),
         "cache_dir": str(cache_dir()),
         "blas": _blas(),
-        "devices": ["cpu"],
+        "devices": ["cpu", *([] if no_gpu else ["gpu"])],
+        "gpu": no_gpu or "usable",
         "packages": packages,
         "missing": missing,
     }
@@ -279,7 +283,8 @@ def info(options: argparse.Namespace) -> int:
         ("Python", f"{facts['python']} on {facts['platform']}"),
         ("threads", f"{facts['threads']} of {facts['cpus']} CPUs (EINLOOM_THREADS)"),
         ("memory available", "unknown" if available is None else format_bytes(available)),
-        ("devices", "cpu"),
+        ("devices", ", ".join(facts["devices"])),
+        ("GPU", facts["gpu"]),
         ("compiled kernels in", facts["cache_dir"]),
         *(("BLAS", line) for line in facts["blas"]),
         *((name, version) for name, version in packages.items() if version is not None),

@@ -8,17 +8,23 @@ from typing import Any
 
 import numpy as np
 from tests.backend.calls import Call
+from tests.backend.stand_in import DeviceArray, StandIn
 from tests.backend.through_nx import ThroughNx, says
 
 from einloom._base.options import options
 from einloom.backend.cpu import cpu
+from einloom.backend.gpu import GpuBackend
 from einloom.backend.protocol import Backend
 
 BACKENDS: dict[str, Backend] = {
     "cpu": cpu(),
 }
 
-RUNNERS: dict[str, Any] = {**BACKENDS, "nx": ThroughNx()}
+STAND_INS = {"gpu": GpuBackend(StandIn()), "gpu without cuTENSOR": GpuBackend(StandIn(False))}
+"""The logic of a GPU over NumPy, in tests of their own."""
+
+SUITE: dict[str, Any] = {**BACKENDS, "nx": ThroughNx()}
+RUNNERS: dict[str, Any] = {**SUITE, **STAND_INS}
 
 PATHS: dict[str, dict[str, Any]] = {  # small arrays do not take these by themselves
     "as shipped": {},
@@ -41,7 +47,7 @@ def cases(ops: Iterable[str], runners: Iterable[str] = BACKENDS) -> list[tuple[s
 
 def can_say(backend: str, call: Call, dtype: np.dtype[Any]) -> bool:
     """Whether a runner has words for a call; a backend has them for all."""
-    return backend in BACKENDS or says(call.op, call.attrs, call.specs(dtype))
+    return backend != "nx" or says(call.op, call.attrs, call.specs(dtype))
 
 
 def path(name: str) -> AbstractContextManager[Any]:
@@ -50,11 +56,16 @@ def path(name: str) -> AbstractContextManager[Any]:
 
 def put(backend: str, *arrays: np.ndarray[Any, Any]) -> list[Any]:
     """Host arrays on the device of a backend."""
+    if backend in STAND_INS:  # in the strides and the memory that the test laid out
+        return [x.view(DeviceArray) for x in arrays]
     return [RUNNERS[backend].to_device(x) for x in arrays]
 
 
 def get(backend: str, result: Any) -> Any:
     """What a kernel returned, on the host; several results as a tuple."""
     if isinstance(result, tuple):
-        return tuple(RUNNERS[backend].to_host(x) for x in result)
+        return tuple(get(backend, x) for x in result)
+    if backend in STAND_INS:
+        assert type(result) is DeviceArray, "left the device"
+        return result.view(np.ndarray)
     return RUNNERS[backend].to_host(result)

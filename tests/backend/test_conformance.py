@@ -12,6 +12,7 @@ from tests.backend.backends import (
     BACKENDS,
     PATHS,
     RUNNERS,
+    SUITE,
     can_say,
     cases,
     dtypes_of,
@@ -99,7 +100,7 @@ REDUCTIONS: dict[str, tuple[str, ...]] = {
 FEW = ((1, 4, 2),)
 
 
-@pytest.mark.parametrize(("backend", "op", "name"), cases(FROM_TABLE, RUNNERS))
+@pytest.mark.parametrize(("backend", "op", "name"), cases(FROM_TABLE, SUITE))
 def test_law(backend: str, op: str, name: str, rng: np.random.Generator) -> None:
     """For every layout of the operands, which stay as they were; views share memory, others do not."""
     dtype = dtype_from_name(name)
@@ -129,7 +130,7 @@ def assert_memory(view: str, got: Any, arrays: list[Array]) -> None:
             assert one.flags.writeable
 
 
-@pytest.mark.parametrize(("backend", "op", "name"), cases(WRITING, RUNNERS))
+@pytest.mark.parametrize(("backend", "op", "name"), cases(WRITING, SUITE))
 def test_out(backend: str, op: str, name: str, rng: np.random.Generator) -> None:
     """`out` of any strides is written completely and returned."""
     dtype = dtype_from_name(name)
@@ -198,7 +199,7 @@ def test_cells_are_those_nine() -> None:
 # ---- conversions --------------------------------------------------------------------------------
 
 
-CASTS = [(backend, name) for backend in RUNNERS for name in dtypes_of(backend, "cast")]
+CASTS = [(backend, name) for backend in SUITE for name in dtypes_of(backend, "cast")]
 
 
 @pytest.mark.parametrize(("backend", "name"), CASTS)

@@ -1,0 +1,67 @@
+"""What all ops share: operands widened, results rounded and put where they belong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..catalogue import Attrs
+from ..protocol import Kernel
+from ..spec import ArraySpec, Shape, compute_dtype
+from .modules import Module
+
+Binder = Callable[[Module, Attrs, tuple[ArraySpec, ...], ArraySpec], Kernel]
+"""Makes the kernel of an op on an array module."""
+
+
+def into(xp: Module, compute: Callable[..., Any], output: ArraySpec) -> Kernel:
+    """A kernel from what computes a new array; that is rounded to the output's dtype.
+
+    CuPy's functions seldom take `out`, and none of another dtype: one copy more where it is given.
+    """
+
+    def run(*operands: Any, out: Any = None) -> Any:
+        return put(xp, compute(*operands), output, out)
+
+    return run
+
+
+def put(xp: Module, result: Any, output: ArraySpec, out: Any = None) -> Any:
+    """The result in `out`, or in the output's dtype."""
+    if out is None:
+        return result.astype(output.dtype, copy=False)
+    xp.copyto(out, result, casting="unsafe")
+    return out
+
+
+def widened(operands: Sequence[Any]) -> list[Any]:
+    """Half precisions in single precision, others as they are."""
+    return [x.astype(compute_dtype(x.dtype), copy=False) for x in operands]
+
+
+def scalar(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python number as a NumPy scalar, which every array module takes; overflow is infinite."""
+    with np.errstate(all="ignore"):
+        return np.array(value).astype(dtype)[()]
+
+
+def filled(xp: Module, shape: Shape, value: Any, dtype: np.dtype[Any]) -> Any:
+    return xp.full(shape, scalar(value, dtype), dtype)
+
+
+def flat(xp: Module, x: Any) -> Any:
+    """The elements in row-major order; a copy where they do not lie so."""
+    return xp.ascontiguousarray(x).reshape(-1)
+
+
+def steps(shape: Shape) -> list[int]:
+    """Elements from one index to the next of a row-major array."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def along(xp: Module, n: int, axis: int, rank: int) -> Any:
+    """0 to n - 1 along one axis of `rank`."""
+    return xp.arange(n, dtype=np.int64).reshape((1,) * axis + (n,) + (1,) * (rank - axis - 1))

@@ -1,0 +1,331 @@
+"""The Backend protocol over an array module: cupy, or what stands in for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..._base.errors import CallError, ConversionError, MemoryLimitError, ShapeError, Unsupported
+from ..catalogue import CATALOGUE, Attrs, infer
+from ..dtypes import NAMES
+from ..fusion import FusionPlan
+from ..protocol import BufferInfo, Kernel, View
+from ..rules import check_attrs, freeze
+from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_name
+from . import contraction, elementwise, fft, indexing, order, reduce, structure, windows
+from .arrays import Binder, filled
+from .memory import address, array_at
+from .modules import Module, companion, load
+from .threefry import bind_threefry
+
+BINDERS: dict[str, Binder] = {
+    **{op: elementwise.bind_elementwise(f) for op, f in elementwise.FORMULAS.items()},
+    **structure.BINDERS,
+    "convert": elementwise.bind_cast,
+    "cast": elementwise.bind_cast,
+    **reduce.BINDERS,
+    **order.BINDERS,
+    **indexing.BINDERS,
+    **windows.BINDERS,
+    **contraction.BINDERS,
+    **fft.BINDERS,
+    "threefry2x32": bind_threefry,
+}
+DTYPES = frozenset(
+    name
+    for kind in ("bool", "int", "uint", "float", "complex")
+    for name in NAMES[kind]
+    if name not in ("longdouble", "clongdouble")
+)
+"""What a device has numbers for; the 8-bit floats and Python's objects stay on the host."""
+PRODUCTS = ("dot_general", "dot_general_add", "matmul")
+
+
+class GpuBackend:
+    """Arrays are those of `xp`, of any strides, on the device of this number.
+
+    Work is queued on the stream that is current in `xp`; nothing waits but what must see a value.
+    """
+
+    name = "gpu"
+
+    def __init__(self, xp: Module, ordinal: int = 0) -> None:
+        self.xp, self.ordinal = xp, ordinal
+        self.device = f"gpu:{ordinal}"
+
+    def bind(
+        self,
+        op: str,
+        attrs: Attrs,
+        inputs: tuple[ArraySpec, ...],
+        outputs: tuple[ArraySpec, ...],
+        own_threads: bool = False,
+    ) -> Kernel:
+        binder = BINDERS.get(op)
+        if binder is None:
+            raise Unsupported(
+                f"op {op!r} has no kernel on the GPU; those that have: {', '.join(BINDERS)}"
+            )
+        for spec in (*inputs, *outputs):
+            self._check_dtype(op, spec)
+        row = CATALOGUE[op]
+        return self._here(binder(self.xp, {**row.defaults, **attrs}, inputs, outputs[0]))
+
+    def _check_dtype(self, op: str, spec: ArraySpec) -> None:
+        name = dtype_name(spec.dtype)
+        if name not in DTYPES or not spec.dtype.isnative:
+            raise Unsupported(
+                f"op {op!r} on {self.device} does not take {spec.dtype.str if name in DTYPES else name}; "
+                f"convert the operand on the host before to_device, or run on the CPU after to_host"
+            )
+
+    def _here(self, kernel: Kernel) -> Kernel:
+        """A kernel that runs on this device, whichever is current."""
+        if self.ordinal == 0:
+            return kernel
+
+        def run(*arrays: Any, **keywords: Any) -> Any:
+            with self.xp.cuda.Device(self.ordinal):
+                return kernel(*arrays, **keywords)
+
+        return run
+
+    def uses_threads(
+        self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
+    ) -> bool:
+        return False
+
+    def at_once(self) -> int:
+        return 1
+
+    def alone(self) -> GpuBackend:
+        return self
+
+    def together(self, call: Callable[[int], None], n: int) -> None:
+        for k in range(n):
+            call(k)
+
+    def fuse(self, plan: FusionPlan) -> Kernel | None:
+        return None
+
+    def engine(
+        self,
+        op: str,
+        attrs: Attrs,
+        inputs: tuple[ArraySpec, ...],
+        outputs: tuple[ArraySpec, ...] = (),
+    ) -> str:
+        if op in PRODUCTS:
+            return contraction.engine_of(self.xp, op, attrs, inputs[:2])
+        return "view" if CATALOGUE[op].is_view else op
+
+    def scratch_bytes(
+        self,
+        op: str,
+        attrs: Attrs,
+        inputs: tuple[ArraySpec, ...],
+        outputs: tuple[ArraySpec, ...] = (),
+    ) -> int:
+        """Temporaries of a chain of whole arrays: operands widened or copied, results before rounding."""
+        if CATALOGUE[op].is_view:
+            return 0
+        return TEMPORARIES * sum(_wide_bytes(spec) for spec in (*inputs, *outputs))
+
+    def fused_scratch_bytes(self, plan: FusionPlan, foreign: Axes = ()) -> int:
+        return 0
+
+    def capabilities(self) -> dict[str, frozenset[str]]:
+        return {
+            op: frozenset(name for kind in CATALOGUE[op].dtypes for name in NAMES.get(kind, ()))
+            & DTYPES
+            for op in BINDERS
+        }
+
+    @contextmanager
+    def session(self, threads: int | None = None) -> Iterator[GpuBackend]:
+        yield self
+
+    def apply(self, op: str, attrs: Attrs, *arrays: Any, out: Any = None) -> Any:
+        for position, x in enumerate(arrays):
+            self.check_here(x, op, f"operand {position}")
+        check_attrs(op, attrs)
+        attrs = {name: freeze(value) for name, value in attrs.items()}
+        inputs = tuple(ArraySpec(x.dtype, x.shape) for x in arrays)
+        outputs = infer(op, attrs, inputs)
+        kernel = self.bind(op, attrs, inputs, outputs)
+        if out is not None:
+            self._check_out(op, outputs, arrays, out)
+        try:
+            return kernel(*arrays) if out is None else kernel(*arrays, out=out)
+        except MemoryError as error:
+            raise MemoryLimitError(
+                f"{op}: no memory on {self.device} for the result {', '.join(map(str, outputs))} or "
+                f"for what computes it ({error}); make it smaller, or call reclaim()"
+            ) from error
+
+    def check_here(self, x: Any, call: str, what: str) -> None:
+        """Refuse what is no array of this device; nothing moves by itself.
+
+        Raises:
+            Unsupported: it lies on the host, or on another device; the message tells how to move it.
+            ConversionError: it is no array.
+        """
+        place = self.placement(x, f"{call}: {what}")
+        if place == "cpu":
+            raise Unsupported(
+                f"{call}: {what} is a numpy.ndarray on the host, and the call runs on {self.device}; "
+                f"upload it first: to_device(x) of einloom.backend.get({self.device!r})"
+            )
+        if place != self.device:
+            raise Unsupported(
+                f"{call}: {what} lies on {place}, and the call runs on {self.device}; copy it first: "
+                f"to_device(x) of einloom.backend.get({self.device!r})"
+            )
+
+    def _check_out(
+        self, op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...], out: Any
+    ) -> None:
+        """`out` is written after all operands are read, but for the accumulator of nothing."""
+        if CATALOGUE[op].is_view:
+            raise CallError(f"{op}(out=...): the result is a view of the operand; use copy")
+        self.check_here(out, op, "out")
+        got = ArraySpec(out.dtype, out.shape)
+        if got != outputs[0]:
+            raise CallError(f"{op}(out=...): out is {got}, the result is {outputs[0]}")
+        overlapping = [k for k, x in enumerate(arrays) if self.xp.may_share_memory(out, x)]
+        if overlapping and not all(CATALOGUE[op].writes_over(k) for k in overlapping):
+            raise CallError(
+                f"{op}(out=...): out may overlap operand {overlapping[0]}; pass other memory"
+            )
+
+    # ---- memory ------------------------------------------------------------------------------------
+
+    def empty(self, spec: ArraySpec) -> Any:
+        return self._in_layout(spec, lambda shape: self.xp.empty(shape, spec.dtype))
+
+    def array_at(self, buffer: Any, offset: int, spec: ArraySpec) -> Any:
+        return self._in_layout(
+            spec, lambda shape: array_at(self.xp, buffer, offset, shape, spec.dtype)
+        )
+
+    def _in_layout(self, spec: ArraySpec, make: Callable[[Shape], Any]) -> Any:
+        if spec.layout is None:
+            return make(spec.shape)
+        made = make(tuple(spec.shape[axis] for axis in spec.layout))
+        return made.transpose(tuple(spec.layout.index(axis) for axis in range(len(spec.shape))))
+
+    def full(self, shape: Shape, value: Any, dtype: Any) -> Any:
+        return filled(self.xp, shape, value, np.dtype(dtype))
+
+    def assign(self, target: Any, source: Any, alpha: Any = 1, beta: Any = 0) -> Any:
+        if source.shape != target.shape:
+            raise ShapeError(
+                f"assign: source has shape {source.shape}, target {target.shape}; broadcast it first"
+            )
+        if target.dtype.kind == "b":
+            alpha, beta = bool(alpha), bool(beta)
+        total = source if alpha == 1 else source * alpha
+        if beta != 0:
+            total = total + (target if beta == 1 else target * beta)
+        if total.dtype.kind == "c" and target.dtype.kind != "c":
+            total = total.real
+        self.xp.copyto(target, total, casting="unsafe")
+        return target
+
+    def gemm_batch(
+        self,
+        pairs: Sequence[tuple[Any, Any]],
+        work: Sequence[int],
+        out: Sequence[Any] | None = None,
+        chains: Sequence[Sequence[int]] = (),
+        alpha: Any = 1,
+        beta: Any = 0,
+    ) -> list[Any]:
+        products = [self.apply("matmul", {}, a, b) for a, b in pairs]
+        if out is None:
+            return products if alpha == 1 else [self.assign(x, x, alpha) for x in products]
+        for chain in chains:
+            started: set[int] = set()
+            for k in chain:
+                key = address(out[k])
+                self.assign(out[k], products[k], alpha, 1 if key in started else beta)
+                started.add(key)
+        return list(out)
+
+    def view(self, array: Any) -> View:
+        self.check_here(array, "view", "the argument")
+        base = array
+        while isinstance(base.base, self.xp.ndarray):
+            base = base.base
+        size = max(1, array.itemsize)
+        start = address(array) - address(base)
+        return View(array.shape, tuple(n // size for n in array.strides), start // size)
+
+    def placement(self, array: Any, call: str = "placement: the argument") -> str:
+        if isinstance(array, self.xp.ndarray):
+            return f"gpu:{array.device.id}"
+        if isinstance(array, (np.ndarray, np.generic)):
+            return "cpu"
+        raise ConversionError(
+            f"{call} is a {type(array).__module__}.{type(array).__qualname__}; pass an array of CuPy, "
+            f"or what to_device makes of one of NumPy"
+        )
+
+    def to_device(self, array: Any) -> Any:
+        """A host array, or one of another device, on this one; what is here already is returned as it is.
+
+        CuPy stages pageable memory through pinned buffers of its own.
+        """
+        xp = self.xp
+        if isinstance(array, xp.ndarray) and array.device.id == self.ordinal:
+            return array
+        if isinstance(array, (np.ndarray, np.generic)):
+            self._check_dtype("to_device", ArraySpec(array.dtype, array.shape))
+        with xp.cuda.Device(self.ordinal):
+            return xp.array(array)
+
+    def to_host(self, array: Any) -> Any:
+        """An array of a device as numpy.ndarray, by way of pinned memory where it is large."""
+        if not isinstance(array, self.xp.ndarray):
+            self.placement(array, "to_host: the argument")
+            return array
+        if array.nbytes < PINNED:
+            return array.get()
+        room = companion(self.xp, "").empty_pinned(array.shape, array.dtype)
+        return array.get(out=room)
+
+    def buffer_info(self) -> BufferInfo:
+        pool = self.xp.get_default_memory_pool()
+        used = int(pool.used_bytes())
+        return BufferInfo(0, 0, used, int(pool.total_bytes()) - used, int(pool.get_limit()))
+
+    def reclaim(self) -> int:
+        pool = self.xp.get_default_memory_pool()
+        before = int(pool.total_bytes())
+        pool.free_all_blocks()
+        return before - int(pool.total_bytes())
+
+    def __repr__(self) -> str:
+        return f"{self.device} ({self.xp.__name__})"
+
+
+PINNED = 1 << 20  # bytes from which a buffer in page-locked memory is worth asking for
+TEMPORARIES = 8
+
+
+def _wide_bytes(spec: ArraySpec) -> int:
+    return spec.size * max(8, 2 * compute_dtype(spec.dtype).itemsize)
+
+
+@cache
+def gpu(ordinal: int = 0) -> GpuBackend:
+    """The backend of a GPU; CuPy is imported here.
+
+    Raises:
+        DeviceError: CuPy, a card or a driver is missing, and what to do about it.
+    """
+    return GpuBackend(load(), ordinal)

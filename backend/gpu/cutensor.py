@@ -1,0 +1,68 @@
+"""Products by cuTENSOR, where it can be imported.
+
+CuPy keeps descriptors and plans for each device and thread; they are found again by shapes, strides and
+labels. What cuTENSOR does not take is not handed to it: sizes of 0, strides of 0, more than 64 axes, other
+dtypes than those of BLAS. Where it refuses all the same (an old card, say), the next rung is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._base.log import log
+from ..rules import DotDims
+from ..spec import Shape
+from .modules import Module, companion
+
+DTYPES = frozenset("fdFD")
+MOST_AXES = 64
+WORKSPACE_MIN = 1  # of cutensorWorksizePreference_t; the algorithm needs no more
+
+
+def module(xp: Module) -> Any:
+    """cupyx.cutensor, or None."""
+    try:
+        return companion(xp, "cutensor")
+    except (ImportError, RuntimeError):
+        return None
+
+
+def takes(xp: Module, dtype: np.dtype[Any], lhs: Any, rhs: Any) -> bool:
+    if dtype.char not in DTYPES or lhs.ndim + rhs.ndim > MOST_AXES:
+        return False
+    strided = all(_is_plain(x) for x in (lhs, rhs))
+    return strided and module(xp) is not None
+
+
+def _is_plain(x: Any) -> bool:
+    """Whole, positive strides of elements; descriptors know no others."""
+    return all(
+        n == 1 or (stride > 0 and stride % x.itemsize == 0)
+        for n, stride in zip(x.shape, x.strides, strict=True)
+    )
+
+
+def contract(xp: Module, lhs: Any, rhs: Any, dims: DotDims, shape: Shape) -> Any:
+    """The product, or None where cuTENSOR refuses it. Its workspace is the least that serves."""
+    library = module(xp)
+    left, right = labels(dims, lhs.ndim, rhs.ndim)
+    shared = [left[axis] for axis in dims.lhs_batch]
+    of = (*shared, *(left[a] for a in dims.lhs_free), *(right[b] for b in dims.rhs_free))
+    out = xp.empty(shape, lhs.dtype)
+    try:
+        return library.contraction(1.0, lhs, left, rhs, right, 0.0, out, of, ws_pref=WORKSPACE_MIN)
+    except (RuntimeError, ValueError) as error:  # of the library: not supported here
+        log.debug("cuTENSOR refuses %s x %s: %s", lhs.shape, rhs.shape, error)
+        return None
+
+
+def labels(dims: DotDims, left: int, right: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A number for each axis of both operands; axes that belong together have the same."""
+    lhs, rhs = list(range(left)), list(range(left, left + right))
+    for i, j in zip(
+        dims.lhs_batch + dims.lhs_contracting, dims.rhs_batch + dims.rhs_contracting, strict=True
+    ):
+        rhs[j] = lhs[i]
+    return tuple(lhs), tuple(rhs)

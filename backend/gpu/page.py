@@ -1,0 +1,56 @@
+"""The table of docs/gpu.md: every op, what computes it on a GPU, and on which card that has run."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from ..catalogue import CATALOGUE, OpRow
+from ..table import dtypes_cell
+from .backend import BINDERS, DTYPES, PRODUCTS, GpuBackend
+
+RAN: dict[str, str] = {}
+"""Card and date of the last complete run of an op's laws on a GPU; nobody has run one yet."""
+WAYS = {
+    "elementwise": "ufuncs of CuPy, one launch each",
+    "structural": "copies of CuPy",
+    "reductions": "reductions of CuPy (CUB)",
+    "scaling": "ufuncs of CuPy",
+    "order": "stable sorts of CuPy",
+    "indexing": "one `take` of places made on the device; updates sorted by place",
+    "windows": "a copy for each tap",
+    "random": "ufuncs of CuPy on words of 32 bits",
+    "contraction": "cuBLAS, cuTENSOR where it is installed",
+    "host": "scalars on the device",
+    "fft": "cuFFT",
+}
+HEAD = "| op | dtypes on a GPU | computed by | has run on |\n|---|---|---|---|"
+
+
+def gpu_table() -> str:
+    """A row for each op; a dash where there is no kernel.
+
+    >>> next(line for line in gpu_table().splitlines() if "threefry" in line)
+    "| `threefry2x32` | int8–64, uint8–64 | the CPU's text over arrays, ufuncs of CuPy | no card yet |"
+    """
+    supported = GpuBackend(None).capabilities()
+    lines = [HEAD]
+    for _, rows in groupby(CATALOGUE.values(), key=lambda row: row.group):
+        for row in rows:
+            if row.name in BINDERS:
+                names = dtypes_cell(supported[row.name] & DTYPES)
+                lines.append(f"| `{row.name}` | {names} | {_way(row)} | {_ran(row.name)} |")
+            else:
+                lines.append(f"| `{row.name}` | - | `Unsupported` | - |")
+    return "\n".join(lines)
+
+
+def _way(row: OpRow) -> str:
+    if row.is_view:
+        return "a view"
+    if row.name == "threefry2x32":
+        return "the CPU's text over arrays, ufuncs of CuPy"
+    return WAYS["contraction"] if row.name in PRODUCTS else WAYS[row.group]
+
+
+def _ran(op: str) -> str:
+    return RAN.get(op, "no card yet")

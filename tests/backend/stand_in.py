@@ -1,0 +1,185 @@
+"""NumPy under CuPy's names, as strict as CuPy where a mistake would show on a card only.
+
+A `DeviceArray` is what cupy.ndarray is: functions refuse plain arrays of NumPy, every result is an array, one
+of no axes too, and nothing warns. What CuPy lacks is not here: `accumulate` and `at` of ufuncs, `initial` of
+extremes, flags against writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+MISSING = frozenset(("errstate", "put_along_axis", "nditer", "ndindex"))
+"""Names of NumPy that CuPy has not, of those that a kernel might reach for."""
+
+
+class DeviceArray(np.ndarray):
+    """An array of the one device that there is."""
+
+    device = SimpleNamespace(id=0)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.__array_interface__
+
+    def get(self, out: Any = None) -> np.ndarray:
+        if out is None:
+            return np.array(self.view(np.ndarray))
+        out[...] = self.view(np.ndarray)
+        return out
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        if method not in ("__call__", "reduce"):
+            raise NotImplementedError(f"CuPy has no {ufunc.__name__}.{method}")
+        return on_device(getattr(ufunc, method), *inputs, **keywords)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+        return on_device(function, *args, **keywords)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return found if isinstance(found, DeviceArray) else wrapped(found)
+
+    def astype(self, *args: Any, **keywords: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return super().astype(*args, **keywords)
+
+    def __array__(self, *args: Any, **keywords: Any) -> Any:
+        raise TypeError("implicit conversion to a NumPy array is not allowed; use .get()")
+
+
+def bare(x: Any) -> Any:
+    """What NumPy is to compute with: nothing of the host but scalars."""
+    if isinstance(x, DeviceArray):
+        return x.view(np.ndarray)
+    if isinstance(x, np.ndarray):
+        raise TypeError(f"Unsupported type {type(x)}")
+    if isinstance(x, (tuple, list)):
+        return type(x)(bare(one) for one in x)
+    return x
+
+
+def wrapped(x: Any) -> Any:
+    if isinstance(x, (np.ndarray, np.generic)):
+        return np.asarray(x).view(DeviceArray)
+    if isinstance(x, (tuple, list)):
+        return tuple(wrapped(one) for one in x)
+    return x
+
+
+def on_device(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    out = keywords.get("out")
+    keywords = {name: bare(value) for name, value in keywords.items()}
+    with np.errstate(all="ignore"):
+        found = function(*(bare(x) for x in args), **keywords)
+    if out is None:
+        return wrapped(found)
+    return out[0] if isinstance(out, tuple) and len(out) == 1 else out
+
+
+def on(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **keywords: Any) -> Any:
+        return on_device(function, *args, **keywords)
+
+    return call
+
+
+def upload(x: Any, dtype: Any = None) -> DeviceArray:
+    plain = x.view(np.ndarray) if isinstance(x, DeviceArray) else x
+    return np.array(plain, dtype).view(DeviceArray)
+
+
+def contraction(
+    alpha: Any, a: Any, of_a: Any, b: Any, of_b: Any, beta: Any, c: Any, of_c: Any, ws_pref: int = 2
+) -> Any:
+    """cuTENSOR's: whole positive strides, sizes above 0, one dtype of BLAS's."""
+    assert a.dtype == b.dtype == c.dtype
+    assert a.dtype.char in "fdFD"
+    for x in (a, b, c):
+        assert all(n > 0 and (n == 1 or s > 0) for n, s in zip(x.shape, x.strides, strict=True))
+    terms = (bare(a), list(of_a), bare(b), list(of_b), list(of_c))
+    c[...] = wrapped(alpha * np.einsum(*terms)) + (beta * c if beta else 0)
+    return c
+
+
+class Pool:
+    """The counters of a memory pool that keeps nothing."""
+
+    def used_bytes(self) -> int:
+        return 0
+
+    total_bytes = get_limit = used_bytes
+
+    def free_all_blocks(self) -> None: ...
+
+
+class OutOfMemoryError(MemoryError):
+    """CuPy's own."""
+
+
+class StandIn:
+    """The module. `cutensor` says whether that library is installed."""
+
+    __name__ = "numpy"
+    ndarray = DeviceArray
+
+    def __init__(self, cutensor: bool = True) -> None:
+        self.lib = SimpleNamespace(
+            stride_tricks=SimpleNamespace(as_strided=on(np.lib.stride_tricks.as_strided))
+        )
+        self.fft = Names(np.fft, ())
+        self.linalg = Names(np.linalg, ())
+        self.cuda = SimpleNamespace(
+            Device=lambda ordinal: nullcontext(),
+            memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+        )
+        self._cutensor = cutensor
+        self.pool = Pool()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Names(np, MISSING), name)
+
+    def array(self, x: Any, dtype: Any = None) -> DeviceArray:
+        return upload(x, dtype)
+
+    def max(self, x: Any, axis: Any = None, out: Any = None) -> Any:  # no `initial`
+        return on_device(np.max, x, axis=axis)
+
+    def min(self, x: Any, axis: Any = None, out: Any = None) -> Any:
+        return on_device(np.min, x, axis=axis)
+
+    def copyto(self, target: Any, source: Any, casting: str = "same_kind") -> None:
+        with np.errstate(all="ignore"):
+            np.copyto(bare(target), bare(source), casting=casting)  # type: ignore[arg-type]
+
+    def get_default_memory_pool(self) -> Pool:
+        return self.pool
+
+    def companion(self, name: str) -> Any:
+        if name == "":
+            return SimpleNamespace(empty_pinned=np.empty)
+        if name == "cutensor":
+            if not self._cutensor:
+                raise ImportError("libcutensor.so.2")
+            return SimpleNamespace(contraction=contraction)
+        import importlib
+
+        return Names(importlib.import_module(name), ())
+
+
+class Names:
+    """The functions of a module, over arrays of the device."""
+
+    def __init__(self, module: Any, missing: Any) -> None:
+        self._module, self._missing = module, missing
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._missing:
+            raise AttributeError(f"cupy has no {name}")
+        found = getattr(self._module, name)
+        return on(found) if callable(found) and not isinstance(found, type) else found
