@@ -6,7 +6,7 @@ import tarfile
 import zipfile
 from pathlib import PurePosixPath
 
-ROOMS = ("backend", "program", "contract", "linalg", "fft", "functions", "examples")
+ROOMS = ("backend", "program", "contract", "linalg", "fft", "functions", "interop", "examples")
 
 
 def expected(tracked: list[str]) -> tuple[set[str], set[str]]:

@@ -7,7 +7,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tests.onnx_nodes.ops import (
+
+from ...contract.einsum import einsum as contraction
+from ...program.trace import Traced
+from .ops import (
     broadcast_to,
     cast,
     constant,
@@ -24,15 +27,12 @@ from tests.onnx_nodes.ops import (
     taken,
 )
 
-import einloom
-from einloom.program.trace import Traced
-
 COMBINED = {"mul": "multiply", "max": "maximum", "min": "minimum", "add": "add"}
 
 
 @node("Einsum")
 def einsum(*xs: Traced, count: int, equation: bytes) -> Traced:
-    return einloom.einsum(equation.decode(), *xs)
+    return contraction(equation.decode(), *xs)
 
 
 # ---- indices --------------------------------------------------------------------------------------
@@ -118,6 +118,7 @@ def scatter_nd(
     found = scatter_elements(
         flat, where, reshape(updates, (n, size(rest))), 1, axis=0, reduction=reduction
     )
+    assert isinstance(found, Traced)
     return reshape(found, x.shape)
 
 

@@ -8,7 +8,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tests.onnx_nodes.ops import (
+
+from ...program.trace import Traced, broadcast_shape
+from .ops import (
     broadcast,
     broadcast_to,
     cast,
@@ -23,8 +25,7 @@ from tests.onnx_nodes.ops import (
     size,
     taken,
 )
-
-from einloom.program.trace import Traced
+from .tensors import dtype_of
 
 BINARY = {
     "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Equal": "equal",
@@ -74,7 +75,7 @@ def matmul(x: Traced, y: Traced, count: int) -> Traced:
     rows, columns = x.ndim == 1, y.ndim == 1
     x = one("expand_dims", x, axes=(0,)) if rows else x
     y = one("expand_dims", y, axes=(1,)) if columns else y
-    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    batch = broadcast_shape("MatMul", x.shape[:-2], y.shape[:-2])
     product = one(
         "matmul",
         broadcast_to(x, (*batch, *x.shape[-2:])),
@@ -183,7 +184,7 @@ def unsqueeze(x: Traced, count: int, axes: Sequence[int]) -> Traced:
 
 @node("Expand", shape=1)
 def expand(x: Traced, count: int, shape: Sequence[int]) -> Traced:
-    return broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(n) for n in shape)))
+    return broadcast_to(x, broadcast_shape("Expand", x.shape, tuple(int(n) for n in shape)))
 
 
 @node("Gather")
@@ -202,9 +203,7 @@ def casted(
 
     The catalogue's cast is the other way round in both.
     """
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    target = np.dtype(tensor_dtype_to_np_dtype(to))
+    target = dtype_of(to)
     if "float8_e8m0" in target.name:
         return cast(scale_above(x, target), target)
     if target.name.startswith("float8") and saturate:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from einloom.backend.spec import dtype_name
-from einloom.program.trace import Traced
+from ...backend.spec import dtype_name
+from ...program.trace import Traced, broadcast_shape
 
 Node = Callable[..., Traced | tuple[Traced, ...]]
 NODES: dict[str, Node] = {}
@@ -72,7 +72,7 @@ def broadcast_to(x: Traced, shape: Sequence[int]) -> Traced:
 
 def broadcast(*xs: Traced) -> list[Traced]:
     """All of the shape that NumPy's rules give them."""
-    shape = np.broadcast_shapes(*(x.shape for x in xs))
+    shape = broadcast_shape("broadcasting", *(x.shape for x in xs))
     return [broadcast_to(x, shape) for x in xs]
 
 

@@ -1,0 +1,1 @@
+"""Doors to other formats: ONNX graphs, and tensors as bytes."""
