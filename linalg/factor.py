@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 from .._base.errors import OptionError
-from . import ops
+from . import ops, recent
 from .beyond import one_of
 from .failures import OnError
 from .gauges import Gauge, canonical_svd
@@ -16,6 +16,7 @@ from .results import LUResult, QRResult, SVDResult
 _MODES = ("reduced", "complete", "r", "raw")
 
 
+@recent.remembering(recent.matrix("cholesky"))
 def cholesky(
     a: Any,
     /,
@@ -58,6 +59,7 @@ def cholesky(
     return (c, info) if on_error == "info" else c
 
 
+@recent.remembering(recent.qr)
 def qr(
     a: Any,
     mode: str = "reduced",
@@ -134,6 +136,7 @@ def svd(
 ) -> Any: ...
 
 
+@recent.remembering(recent.svd, "full_matrices")
 def svd(
     a: Any,
     full_matrices: bool = True,
@@ -261,6 +264,7 @@ def lu(
     return (result, info) if on_error == "info" else result
 
 
+@recent.remembering(recent.lu_factor)
 def lu_factor(
     a: Any,
     overwrite_a: bool = False,

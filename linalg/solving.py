@@ -9,7 +9,7 @@ import numpy as np
 
 from .._base.errors import CallError, MatrixShapeError, OptionError
 from ..program.trace import Traced
-from . import ops
+from . import ops, recent
 from .failures import OnError
 from .op import apply
 from .operands import (
@@ -28,6 +28,7 @@ from .results import SlogdetResult
 _TRANS: dict[Any, str] = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}
 
 
+@recent.remembering(recent.solve)
 def solve(
     a: Any,
     b: Any,
@@ -291,6 +292,7 @@ def cho_solve(
     return finished(found, is_vector, b, info, on_error)
 
 
+@recent.remembering(recent.matrix("inv"))
 def inv(
     a: Any, *, overwrite_a: bool = False, check_finite: bool = False, on_error: OnError = "raise"
 ) -> Any:
@@ -326,6 +328,7 @@ def inv(
     return (found, info) if on_error == "info" else found
 
 
+@recent.remembering(recent.det)
 def det(a: Any, *, check_finite: bool = False, on_error: OnError = "raise") -> Any:
     """The determinants of a [..., n, n]: [...], a number of one matrix; 1 of an empty one.
 

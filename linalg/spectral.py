@@ -9,13 +9,14 @@ import numpy as np
 from .._base.errors import OptionError
 from ..backend.catalogue import Attrs
 from ..backend.cpu import linalg as cpu
-from . import ops, rules
+from . import ops, recent, rules
 from .failures import OnError
 from .op import Array, apply, define
 from .operands import adjoint, square, wrap_of
 from .results import EighResult, EigResult, SVDResult
 
 
+@recent.remembering(recent.eig)
 def eig(
     a: Any, *, overwrite_a: bool = False, check_finite: bool = True, on_error: OnError = "raise"
 ) -> Any:
@@ -67,6 +68,7 @@ def eigvals(
     return (w, info) if on_error == "info" else w
 
 
+@recent.remembering(recent.eigh)
 def eigh(
     a: Any,
     UPLO: str = "L",  # noqa: N803

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import in_place
+from . import in_place, own
 from .finite import cleared, spoil
 from .scaling import by_powers, in_range, lifted, lifted_system
 
@@ -76,6 +76,18 @@ def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]
     a, b, powers = lifted_system(a, b)
     x, info = _one_by_one(np.linalg.solve, _zero_pivot, a, b)
     return risen(x, powers), info
+
+
+def few_solver(char: str) -> Callable[[Array, Array], Array | None]:
+    """Of a dtype: x of a @ x = b for [batch, n, n] and [batch, n, k]; None: `solve` must look closer."""
+    run = own.solver(char)
+
+    def few(a: Array, b: Array) -> Array | None:
+        firsts = a[:, 0, 0].tolist()
+        # far above what is tiny, which scaling.py lifts
+        return run(a, b) if min(map(abs, firsts)) > 1e-20 else None
+
+    return few
 
 
 def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:

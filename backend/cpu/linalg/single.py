@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import plain
+from . import own, plain
 from .plain import GOOD, Array, QRMode
 from .scaling import tiny
 
@@ -99,7 +99,7 @@ def qr(a: Array, mode: QRMode, *, overwrite: bool = False) -> Any:
     packed, tau, _, _ = _routine("geqrf", char)(a)
     k = min(m, n)
     r = np.zeros((k, n), char)
-    np.copyto(r, packed[:k], where=_upper(k, n))
+    np.copyto(r, packed[:k] if m > k else packed, where=_upper(k, n))
     if mode == "r":
         return r
     name = "ungqr" if char in "FD" else "orgqr"
@@ -143,6 +143,11 @@ def eig(
     low, high = _norms(char)
     if left or not low * len(a) < math.sqrt(np.vdot(a, a).real) < high:
         return plain.eig(a, left, right)
+    if right and char in "dD":
+        spectrum = own.eig(a)  # makes the vectors of complex pairs in compiled code
+        if spectrum is None:
+            return plain.eig(a, left, right)
+        return spectrum[0], None, spectrum[1], GOOD
     found = _routine("geev", char)(a, False, right)
     info = _told(found[-1])
     if char in "FD":
