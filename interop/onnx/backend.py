@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from threading import Lock
 from typing import Any
 
 from ..._base.errors import CallError, OrderError, ProgramError, Unsupported
 from ..wire import default_decoders
 from .check import check
-from .lower import attribute, check_call, told_of
+from .lower import attribute, check_call, check_outputs, told_of
 from .lower import constant_of as constant_of_node
 from .model import protobuf
 from .ops import FOLDED
@@ -113,17 +114,25 @@ class OnnxBackend:
         values.update((name, self.constant(x)) for name, x in given.items() if name not in values)
         for number, node in enumerate(graph.node):
             with told_of(node, number):
-                values.update(self._node(node, values, known))
+                call = self._prepared(node, values, known)
+            found = call()  # what a method raises is passed on as it is
+            made = found if node.op_type == "Split" else (found,)
+            with told_of(node, number):
+                check_outputs(node, len(made))
+            values.update(zip(node.output, made, strict=True))
         return {x.name: values[x.name] for x in graph.output}
 
-    def _node(self, node: Any, values: Mapping[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    def _prepared(
+        self, node: Any, values: Mapping[str, Any], known: dict[str, Any]
+    ) -> Callable[[], Any]:
+        """The call of the method for a node, on its operands."""
         attributes = {x.name: attribute(x) for x in node.attribute}
         if node.op_type == "Constant":
             known[node.output[0]] = constant_of_node(attributes)
             value = attributes.get("value")
             if value is None:
                 value = protobuf().numpy_helper.from_array(known[node.output[0]])
-            return {node.output[0]: self.constant(value)}
+            return partial(self.constant, value)
         folded = FOLDED[node.op_type]
         operands = [values[n] for k, n in enumerate(node.input) if n and k not in folded]
         for position, keyword in folded.items():
@@ -134,18 +143,12 @@ class OnnxBackend:
                     )
                 attributes[keyword] = known[name].reshape(-1).tolist()
         check_call(node.op_type, operands, len(node.output), attributes)
-        found = self._called(node.op_type, operands, attributes)
-        made = found if node.op_type == "Split" else (found,)
-        if len(made) != len(node.output):
-            raise ProgramError(f"yields {len(made)} outputs, the node declares {len(node.output)}")
-        return dict(zip(node.output, made, strict=True))
-
-    def _called(self, op: str, operands: list[Any], attributes: dict[str, Any]) -> Any:
-        name, keywords = METHODS[op]
+        name, keywords = METHODS[node.op_type]
         if more := attributes.keys() - set(keywords):
             raise Unsupported(f"the method {name} takes no attribute {min(more)!r:.60}")
         given = [attributes.get(key, DEFAULTS.get(key)) for key in keywords]
-        return getattr(self, name)(*([operands] if op == "Concat" else operands), *given)
+        tensors = [operands] if node.op_type == "Concat" else operands
+        return partial(getattr(self, name), *tensors, *given)
 
     def dispatch(
         self, graph: Any, inputs: Mapping[str, Any], attrs: Any, completion: Completion

@@ -205,16 +205,20 @@ class CompiledModel:
         return self._named(self._executable(*self._operands(inputs)))
 
     def submit(self, inputs: Mapping[str, Array]) -> Future[dict[str, Array]]:
+        """`run` by the thread of the device; cancelled until it begins."""
+        inner = self._executable.submit(*self._operands(inputs))
         named: Future[dict[str, Array]] = Future()
-        named.set_running_or_notify_cancel()
 
         def hand_over(done: Future[Any]) -> None:
-            if done.cancelled() or (error := done.exception()) is None:
-                named.set_result(self._named(done.result()))
-            else:
+            if done.cancelled() or not named.set_running_or_notify_cancel():
+                named.cancel()
+            elif (error := done.exception()) is not None:
                 named.set_exception(error)
+            else:
+                named.set_result(self._named(done.result()))
 
-        self._executable.submit(*self._operands(inputs)).add_done_callback(hand_over)
+        named.add_done_callback(lambda done: inner.cancel() if done.cancelled() else None)
+        inner.add_done_callback(hand_over)
         return named
 
     def _operands(self, inputs: Mapping[str, Array]) -> list[Array]:

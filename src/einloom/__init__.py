@@ -116,7 +116,7 @@ _HOME = {
     "program.trace": ("trace",),
     "program.transfers": ("device_to_device",),
 }
-_ROOMS = ("fft", "functions", "linalg", "random")
+_ROOMS = ("fft", "functions", "interop", "linalg", "random")
 """Packages of their own that an attribute of einloom names."""
 
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
