@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ def layout_of(x: Any) -> Axes | None:
     return None if axes == tuple(range(len(axes))) else axes
 
 
+@lru_cache(maxsize=256)
 def dtype_name(dtype: np.dtype[np.generic]) -> str:
     """The name under which a dtype is printed and stored ("float32", "bfloat16", "longdouble")."""
     if dtype.kind in "SUMmV" and not is_lowprec(dtype):

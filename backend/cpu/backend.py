@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.caches import Quick
 from ..._base.errors import (
     CallError,
     ConversionError,
@@ -336,13 +337,7 @@ class CpuBackend:
             if not isinstance(x, (np.ndarray, np.generic)):
                 raise ConversionError(f"{op}: operand {position} is {_no_array(x)}")
         arrays = tuple(as_ndarray(x, op, position) for position, x in enumerate(arrays))
-        check_attrs(op, attrs)
-        attrs = {name: freeze(value) for name, value in attrs.items()}
-        inputs = tuple(ArraySpec(x.dtype, x.shape) for x in arrays)
-        outputs = infer(op, attrs, inputs)
-        for spec in outputs:
-            _check_addressable(op, spec)
-        kernel = self.bind(op, attrs, inputs, outputs)
+        kernel, outputs = self._bound(op, attrs, arrays)
         if out is not None:
             _check_out(op, outputs, arrays, out)
         try:
@@ -355,6 +350,30 @@ class CpuBackend:
                 f"{op}: no memory for the result {', '.join(map(str, outputs))} of {size} or for "
                 f"what computes it ({error}); make it smaller, or work on parts of it"
             ) from error
+
+    def _bound(
+        self, op: str, attrs: Attrs, arrays: tuple[Any, ...]
+    ) -> tuple[Kernel, tuple[ArraySpec, ...]]:
+        """The kernel for operands like these and the specs of its results, kept for the next call."""
+        check_attrs(op, attrs)
+        attrs = {name: freeze(value) for name, value in attrs.items()}
+        specs = tuple((x.dtype, x.shape) for x in arrays)
+        key = (op, tuple(map(_told_apart, attrs.items())), specs, self.threads, get_options())
+        try:
+            found = _BOUND.items.get(key)
+        except TypeError:  # an attribute that cannot be hashed; `infer` says what is wrong with it
+            found = None
+        if found is not None:
+            _BOUND.hits += 1
+            return found
+        inputs = tuple(ArraySpec(*spec) for spec in specs)
+        outputs = infer(op, attrs, inputs)
+        for spec in outputs:
+            _check_addressable(op, spec)
+        made = self.bind(op, attrs, inputs, outputs), outputs
+        _BOUND.misses += 1
+        _BOUND.put(key, made)
+        return made
 
     def empty(self, spec: ArraySpec) -> Any:
         return empty_as(spec)
@@ -421,6 +440,16 @@ class CpuBackend:
 
     def __repr__(self) -> str:
         return f"cpu({'' if self.threads is None else f'threads={self.threads}'})"
+
+
+_BOUND: Quick[tuple[Kernel, tuple[ArraySpec, ...]]] = Quick("eager ops", 512)
+
+
+def _told_apart(value: Any) -> Any:
+    """A value that equals another one's only if both mean the same: 1 equals True, and 0.0 equals -0.0."""
+    if isinstance(value, tuple):
+        return tuple(map(_told_apart, value))
+    return type(value), repr(value) if isinstance(value, (float, complex)) else value
 
 
 def _needs_temporaries(op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> bool:

@@ -33,9 +33,11 @@ def bind_elementwise(evaluate: Evaluate) -> Callable[..., Kernel]:
         block = through_float32(evaluate, inputs, output)
         cut = evaluate not in ONE_STEP or block is not evaluate
 
+        is_large = output.nbytes >= LARGE
+
         def run(*operands: Any, out: Any = None) -> Any:
             if out is None:
-                out = _like(operands, output)
+                out = _like(operands, output) if is_large else np.empty(output.shape, output.dtype)
             return over_blocks(block, out, operands, cut)
 
         return run
@@ -44,12 +46,10 @@ def bind_elementwise(evaluate: Evaluate) -> Callable[..., Kernel]:
 
 
 def _like(operands: tuple[Any, ...], output: ArraySpec) -> Any:
-    """A new output; a large one in the memory order of the operands where they agree on one.
+    """A new large output, in the memory order of the operands where they agree on one.
 
     Row-major output of two transposed operands would be written across the order of reading.
     """
-    if output.nbytes < LARGE:
-        return empty(output.shape, output.dtype)
     axes = range(len(output.shape))
     orders = {tuple(sorted(axes, key=lambda axis: -abs(x.strides[axis]))) for x in operands}
     order = orders.pop()
@@ -61,7 +61,16 @@ def _like(operands: tuple[Any, ...], output: ArraySpec) -> Any:
 
 def over_blocks(evaluate: Evaluate, out: Any, operands: tuple[Any, ...], cut: bool) -> Any:
     """Run `evaluate(out, *operands)` in parallel pieces; with `cut`, in blocks of bounded size."""
+    if out.size < max(1, get_options().small):
+        return _at_once(evaluate, out, operands)
     return over_pieces(lambda: evaluate, out, operands, BLOCK if cut else None)
+
+
+def _at_once(evaluate: Evaluate, out: Any, operands: tuple[Any, ...]) -> Any:
+    if out.size or not out.ndim:
+        with np.errstate(all="ignore"):
+            evaluate(out, *operands)
+    return out
 
 
 def over_pieces(
@@ -71,10 +80,7 @@ def over_pieces(
     that may hence keep its scratch from block to block.
     """
     if out.size < max(1, get_options().small):
-        if out.size or not out.ndim:
-            with np.errstate(all="ignore"):
-                begin()(out, *operands)
-        return out
+        return _at_once(begin(), out, operands)
     arrays = [out, *operands]
     if all(x.flags.c_contiguous for x in arrays):
         arrays = [x.reshape(-1) for x in arrays]

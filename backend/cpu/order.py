@@ -20,7 +20,7 @@ import numpy as np
 from ..._base.options import get_options
 from ..catalogue import Attrs
 from ..protocol import Kernel
-from ..spec import ArraySpec, compute_dtype
+from ..spec import ArraySpec, Axes, compute_dtype
 from .buffers import empty
 from .kernels.order import FLOAT, SIGNED, UNSIGNED, pack_rows, unpack_rows
 from .move import move
@@ -32,13 +32,17 @@ BLOCK = 1 << 16  # elements that are turned around or sorted at once
 
 def bind_sort(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     axis, falling = attrs["axis"], attrs["descending"]
+    last = _with_last(len(output.shape), axis)
 
     def run(x: Any, out: Any = None) -> Any:
         if out is None:
             out = empty(output.shape, output.dtype)
-        target = np.moveaxis(out, axis, -1)
+        target, lines = out.transpose(last), x.transpose(last)
         rows = target if _are_rows(target) else empty(target.shape, output.dtype)
-        move(rows, np.moveaxis(x, axis, -1))
+        if x.size == x.shape[axis]:  # one line: the thread that sorts it has it in its own caches
+            np.copyto(rows, lines)
+        else:
+            move(rows, lines)
         if rows.size:
             _over_rows(lambda part: _sort_rows(part, falling), rows)
         return out if rows is target else (move(target, rows), out)[1]
@@ -48,12 +52,13 @@ def bind_sort(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) ->
 
 def bind_argsort(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
     axis, falling = attrs["axis"], attrs["descending"]
+    last = _with_last(len(output.shape), axis)
     wide = compute_dtype(inputs[0].dtype)
 
     def run(x: Any, out: Any = None) -> Any:
         if out is None:
             out = empty(output.shape, output.dtype)
-        lines, target = np.moveaxis(x, axis, -1), np.moveaxis(out, axis, -1)
+        lines, target = x.transpose(last), out.transpose(last)
         if lines.size < max(1, get_options().small):
             np.copyto(target, _order(lines.astype(wide, copy=False), falling))
             return out
@@ -73,6 +78,10 @@ def sort_scratch_bytes(op: str, x: ArraySpec, axis: int, threads: int) -> int:
     return (3 if op == "argsort" else 1) * wide * x.size + 6 * wide * at_once
 
 
+def _with_last(ndim: int, axis: int) -> Axes:
+    return (*(d for d in range(ndim) if d != axis), axis)
+
+
 def _are_rows(x: Any) -> bool:
     """Whether NumPy can sort x along its last axis where it is."""
     return bool(x.flags.c_contiguous and x.flags.aligned)
@@ -86,6 +95,10 @@ def _as_rows(x: Any, dtype: np.dtype[Any]) -> Any:
 
 def _over_rows(run: Callable[..., None], *arrays: Any) -> None:
     """Call run on some rows of contiguous arrays, on all threads."""
+    if arrays[0].ndim == 1 and arrays[0].size < get_options().small:
+        with np.errstate(all="ignore"):
+            run(*arrays)
+        return
     n = arrays[0].shape[-1]
     rows = [x.reshape(-1, n) for x in arrays]
     count, step = len(rows[0]), max(1, BLOCK // n)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..spec import dtype_name
 from . import draws
 from .buffers import empty
 from .draws import NORMAL, UNIFORM, WORDS, Key, fill
@@ -34,14 +35,14 @@ def fill_bits(key: Key, out: Array) -> None:
 
 def fill_uniform(key: Key, out: Array, low: float, high: float) -> None:
     """In [low, high): low + (high - low) u, moved to the first or the last number of the dtype there."""
-    if out.dtype.name in HALVES:
+    if dtype_name(out.dtype) in HALVES:
         _fill_half(UNIFORM["float32"], key, out, _stretched(np.dtype(np.float32), low, high))
         first, last = uniform_bounds(out.dtype, low, high)
         np.maximum(out, first, out=out)
         np.minimum(out, last, out=out)
         return
     real = _parts(out)
-    fill(UNIFORM[real.dtype.name], key, real, _stretched(real.dtype, low, high))
+    fill(UNIFORM[dtype_name(real.dtype)], key, real, _stretched(real.dtype, low, high))
 
 
 def _stretched(dtype: np.dtype[Any], low: float, high: float) -> Then | None:
@@ -69,12 +70,17 @@ def uniform_bounds(dtype: np.dtype[Any], low: float, high: float) -> tuple[Any, 
 
 def fill_normal(key: Key, out: Array, loc: float = 0.0, scale: float = 1.0) -> None:
     """Of mean loc and deviation scale; of complex numbers both parts have half of the variance."""
-    if out.dtype.name in HALVES:
+    if dtype_name(out.dtype) in HALVES:
         _fill_half(NORMAL["float32"], key, out, _shifted(np.dtype(np.float32), loc, scale))
         return
     real, is_complex = _parts(out), out.dtype.kind == "c"
     factor = scale * math.sqrt(0.5) if is_complex else scale
-    fill(NORMAL[real.dtype.name], key, real, _shifted(real.dtype, 0 if is_complex else loc, factor))
+    fill(
+        NORMAL[dtype_name(real.dtype)],
+        key,
+        real,
+        _shifted(real.dtype, 0 if is_complex else loc, factor),
+    )
     if is_complex and loc:
         out += out.dtype.type(loc)
 

@@ -7,6 +7,7 @@ NumPy, block by block.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from .elementwise import slices_within
 from .picking import Loop, picked
 
 BLOCK = 1 << 15  # elements that NumPy takes at once
+FEW = 1 << 10  # elements that are taken by one call of NumPy's, without a look at the indices first
+PLACES = "bhilqBHI"  # dtype characters of indices that its own integers hold
 PLACE = np.dtype(np.intp).itemsize
 
 
@@ -38,6 +41,10 @@ def bind_take(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) ->
             out = empty(output.shape, output.dtype)
         if n and picked(out, x, indices, loops, [(0, axis, n)]):
             return out
+        if out.size <= FEW and indices.dtype.char in PLACES:
+            with suppress(IndexError):  # said better below
+                np.copyto(out, np.take(x, indices, axis))
+                return out
         check_range("take", indices, n, axis)
         for part in slices_within(out.shape, BLOCK):
             before, named, behind = part[:axis], part[axis : axis + k], part[axis + k :]
@@ -59,6 +66,10 @@ def bind_take_along_axis(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: Ar
             out = empty(output.shape, output.dtype)
         if n and picked(out, x, indices, loops, [(0, axis, n)]):
             return out
+        if x.ndim == 1 and out.size <= FEW and indices.dtype.char in PLACES:
+            with suppress(IndexError):
+                np.copyto(out, np.take(x, indices))
+                return out
         check_range("take_along_axis", indices, n, axis)
         for part in slices_within(out.shape, BLOCK):
             lines = x[(*part[:axis], slice(None), *part[axis + 1 :])]

@@ -19,7 +19,10 @@ from .buffers import empty
 from .elementwise import BLOCK, over_blocks
 from .kernels import cipher
 from .kernels.encipher import encipher
+from .kernels.vectors import LINE
+from .move import STREAM
 from .strided import element_strides
+from .threads import parallel_for
 
 Array = np.ndarray[Any, Any]
 
@@ -32,10 +35,10 @@ def bind_threefry(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec
             out = empty(output.shape, output.dtype)
         is_large = out.size >= max(1, get_options().small)
         pairs, *operands = (_pairs(words) for words in (out, key, counter))
-        if is_large and pairs is not None and all(x is not None for x in operands):
-            over_blocks(_encipher, pairs, tuple(operands), cut=True)
-        else:
+        if not is_large or pairs is None or any(x is None for x in operands):
             _by_numpy(out, key, counter)
+        elif not _at_once(pairs, *operands):
+            over_blocks(_encipher, pairs, tuple(operands), cut=True)
         return out
 
     return run
@@ -58,13 +61,36 @@ def _pairs(words: Any) -> Any:
     return words.view(np.uint64)[..., 0]
 
 
+def _at_once(out: Any, key: Any, counter: Any) -> bool:
+    """Whether all lie one after another, under one key or as many, and are read and written as they are."""
+    one_key = not any(key.strides)
+    if not all(x.flags.c_contiguous for x in ((out, counter) if one_key else (out, key, counter))):
+        return False
+    keys = _one(key) if one_key else key.reshape(-1)
+    out, counter = out.reshape(-1), counter.reshape(-1)
+
+    streams = out.nbytes >= STREAM
+
+    def piece(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        to = out[part]
+        ahead = -to.__array_interface__["data"][0] % LINE // 8 if streams else 0
+        encipher(to, keys if one_key else keys[part], counter[part], ahead, streams)
+
+    parallel_for(piece, out.size)
+    return True
+
+
+def _one(key: Any) -> Any:
+    """The key that is repeated along all axes."""
+    return np.ascontiguousarray(key[(slice(0, 1),) * key.ndim]).reshape(-1)
+
+
 def _encipher(out: Any, key: Any, counter: Any) -> None:
     """A block of pairs."""
-    if not any(key.strides):
-        key = np.atleast_1d(key)[(slice(0, 1),) * max(1, key.ndim)]
-    keys = np.ascontiguousarray(key).reshape(-1)
+    keys = np.ascontiguousarray(key).reshape(-1) if any(key.strides) else _one(key)
     target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
-    encipher(target.reshape(-1), keys, np.ascontiguousarray(counter).reshape(-1))
+    encipher(target.reshape(-1), keys, np.ascontiguousarray(counter).reshape(-1), 0, False)
     if target is not out:
         np.copyto(out, target)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.backend.calls import CALLS, OUT_LAYOUTS, Call, junk, lay_out, values
 
+from einloom._base.caches import cache_info
 from einloom._base.errors import ConversionError, OptionError, ProgramError
 from einloom.backend.catalogue import CATALOGUE
 from einloom.backend.cpu import CpuBackend, cpu
@@ -149,3 +150,21 @@ def test_calls_have_names() -> None:
     """Test ids that can be told apart."""
     assert len({str(call) for call in CALLS}) == len(CALLS)
     assert str(Call("copy", {}, ((),))) == "copy()"
+
+
+def test_calls_of_a_kind_are_kept_apart() -> None:
+    """What was bound is found again for what means the same, not for all that is equal."""
+    x = np.arange(3.0)
+    assert (BACKEND.apply("sort", {"axis": 0, "descending": True}, x) == [2, 1, 0]).all()
+    bad: list[dict[str, Any]] = [{"axis": False}, {"axis": 0.0}, {"axis": [{}]}]
+    for one in bad:
+        with pytest.raises(ProgramError):
+            BACKEND.apply("sort", {"descending": True} | one, x)
+    ends = {"low": (1,), "high": (0,), "interior": (0,)}
+    for value in (0.0, -0.0, 0.0):
+        found = BACKEND.apply("pad", {**ends, "value": value}, x)
+        assert np.signbit(found[0]) == (str(value) == "-0.0")
+    before = cache_info()["eager ops"].hits
+    BACKEND.apply("sort", {"axis": 0, "descending": True}, x + 1)
+    assert cache_info()["eager ops"].hits == before + 1
+    assert len(BACKEND.apply("sort", {"axis": 0, "descending": True}, np.arange(4.0))) == 4

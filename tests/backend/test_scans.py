@@ -40,6 +40,29 @@ def line(name: str) -> np.ndarray[Any, Any]:
     return x
 
 
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int8", "bool"])
+@pytest.mark.parametrize("name", ["drawn", "rising", "with NaN", "zeros"])
+def test_lines_of_which_stretches_are_passed_over(name: str, dtype: str, kind: str) -> None:
+    """The same bits as an extreme kept from element to element gives, the later of equals."""
+    n = 1000
+    x = np.random.default_rng(5).integers(-50, 50, n).astype(dtype)
+    if name == "rising":
+        x = np.linspace(-100, 100, n).astype(dtype)
+    elif name == "zeros":
+        x = np.where(x > 0, 0.0, -0.0).astype(dtype)
+    elif x.dtype.kind == "f" and name == "with NaN":
+        x[[300, 301, 700]] = np.nan
+    best = x[0]
+    want = np.empty_like(x)
+    for k, one in enumerate(x):
+        reaches = one >= best if kind == "max" else one <= best
+        best = one if best == best and (reaches or one != one) else best
+        want[k] = best
+    for line in (x, np.repeat(x, 2)[::2]):
+        assert scanned(kind, line, 0).tobytes() == want.tobytes()
+
+
 # ---- previously failed -------------------------------------------------------------------------
 
 

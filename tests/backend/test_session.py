@@ -19,8 +19,10 @@ from einloom._base.errors import ConversionError, OptionError
 from einloom._base.options import get_options, num_threads, options
 from einloom.backend.catalogue import infer
 from einloom.backend.cpu import CpuBackend, cpu, jit, warm
+from einloom.backend.cpu.backend import BINDERS
 from einloom.backend.fusion import ElementwiseFusionPlan, FusionStep
 from einloom.backend.spec import ArraySpec
+from einloom.program.executable import Executable
 
 Array = np.ndarray[Any, Any]
 PACKAGE = "einloom.backend.cpu"
@@ -95,6 +97,20 @@ def test_a_kernel_is_bound_to_its_instance(seen: list[int]) -> None:
     with options(threads=2):
         mine(X), default(X)
     assert seen == [6, 2]
+
+
+def test_a_whole_program_runs_in_a_session(seen: list[int]) -> None:
+    """What is compiled for a session runs on its threads from end to end, and gives the same bits."""
+    template = einloom.trace(lambda x, y: (x * y + x) @ y.T, "float64[40,50]", "float64[40,50]")
+    program = template.bind([(40, 50)] * 2)
+    want = Executable(program, cpu())(X, X)
+    seen.clear()
+    with cpu().session(threads=2) as backend:
+        inside = Executable(program, backend)
+        assert inside(X, X).tobytes() == want.tobytes()
+        assert set(seen) == {2}
+        for op in BINDERS:  # one surface: a session offers what the protocol does
+            assert backend.capabilities()[op] == cpu().capabilities()[op]
 
 
 def test_nothing_leaks() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from einloom._base.options import options
-from einloom.backend.cpu import cpu
+from einloom.backend.cpu import cpu, threefry
 from einloom.backend.cpu.threefry import enciphered
 
 KNOWN = (  # key, counter, answer: kat_vectors of Random123, 20 rounds
@@ -25,17 +25,25 @@ def test_known_answers(
         assert got.tolist() == [wanted] * 3
 
 
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("one_key", [False, True])
 @pytest.mark.parametrize("pairs", [0, 3, 8, 40, 1000])
-@pytest.mark.parametrize("behind", range(9))
-def test_results_anywhere(pairs: int, behind: int) -> None:
+def test_results_anywhere(
+    pairs: int, one_key: bool, streams: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wherever a result begins in a line of the caches; nothing beside it is written."""
+    if streams:
+        monkeypatch.setattr(threefry, "STREAM", 0)
     counters = np.arange(2 * pairs, dtype=np.uint32).reshape(-1, 2)
-    key = np.broadcast_to(np.array([5, 6], np.uint32), counters.shape)
-    memory = np.full((pairs + 20, 2), 7, np.uint32)
-    out = memory[behind : behind + pairs]
-    with options(small=0, threads=2):
-        cpu().apply("threefry2x32", {}, key, counters, out=out)
-    words = enciphered(*np.array([5, 6], np.uint32), *counters.T)
-    np.testing.assert_array_equal(out, np.stack(words, -1))
-    assert (memory[:behind] == 7).all()
-    assert (memory[behind + pairs :] == 7).all()
+    keys = np.broadcast_to(np.array([5, 6], np.uint32), counters.shape)
+    if not one_key:
+        keys = keys + counters[::-1]
+    words = np.stack(enciphered(*keys.T, *counters.T), -1)
+    for behind in range(9):
+        memory = np.full((pairs + 20, 2), 7, np.uint32)
+        out = memory[behind : behind + pairs]
+        with options(small=0, threads=2):
+            cpu().apply("threefry2x32", {}, keys, counters, out=out)
+        np.testing.assert_array_equal(out, words)
+        assert (memory[:behind] == 7).all()
+        assert (memory[behind + pairs :] == 7).all()

@@ -212,6 +212,37 @@ def test_merge_mismatch_at_link_time() -> None:
         assert routine.context.get(B).tolist() == [3, 4]
 
 
+def test_listings_tell_where_operands_come_from() -> None:
+    """A place in a pool, or the merge buffer."""
+    with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as here, Context(two) as there:
+        held = here.put({A: np.ones(2)})
+        theirs = there.put({A: np.zeros(2), B: np.ones(2)})
+        bring = device_to_device(A, held, theirs, into="merge")
+        assert bring is not None
+        use = bring.context.link(code(lambda x, y: x + y, [A, A.merged], [C], "use"))
+        assert use.merge_input == A
+        lines = str(use).splitlines()
+        assert lines[:2] == ["routine use on cpu:1", "  reads a: float64[2]  pool 1 + 0"]
+        assert "  merges a: float64[2]  pool 0" in "\n".join(lines)
+        moved = device_to_device(B, held, theirs)
+        assert moved is not None
+        assert "merge" not in str(moved)
+
+
+def test_all_work_is_an_event() -> None:
+    """Done once all is done that was scheduled before, and not what comes after."""
+    with cpu_devices("cpu:1") as (one,), Context(one) as root:
+        begin = held_up(one)
+        routine = root.put({A: np.ones(2)}).link(code(double, [A], [B], "double"))
+        routine.submit()
+        event = one.all_work()
+        assert not event.done()
+        begin.set()
+        event.result(60)
+        assert routine.has_run
+        assert routine.context.get(B).tolist() == [2, 2]
+
+
 def test_merge_mismatch_at_run_time() -> None:
     """Another transfer of another line of contexts came between: a backstop."""
     with cpu_devices("cpu:1", "cpu:2") as (one, two), Context(one) as here, Context(two) as there:

@@ -17,6 +17,7 @@ from tests.program.programs import (
     random_program,
 )
 
+import einloom
 from einloom._base.errors import ProgramError, Unsupported
 from einloom.backend.cpu import cpu
 from einloom.program import executable as module
@@ -312,3 +313,16 @@ def test_static_indices_out_of_range(indices: tuple[int, ...], message: str) -> 
     run = sliced_product()
     with pytest.raises(ProgramError, match=message):
         run(np.ones((5, 4)), np.ones((4, 3)), indices=indices)
+
+
+def test_every_entry_runs_the_same_program(rng: np.random.Generator) -> None:
+    """An executable, an expression and a routine: one engine, and the same bits."""
+    x, y = rng.standard_normal((2, 4, 4))
+    expr = einloom.compile("ij,jk->ik", x, y)
+    want = expr(x, y)
+    assert Executable(expr.program, cpu())(x, y).tobytes() == want.tobytes()
+    a, b, c = (einloom.Node(name, (4, 4)) for name in "abc")
+    with einloom.Context("cpu:1") as root:
+        routine = root.put({a: x, b: y}).link(einloom.Code(expr.program, [a, b], [c]))
+        routine.run()
+        assert routine.context.get(c).tobytes() == want.tobytes()

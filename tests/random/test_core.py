@@ -20,7 +20,7 @@ KNOWN = (  # key, counter, answer: kat_vectors of Random123, 20 rounds
     ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
     ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
 )
-SIZES = (0, 1, 2, 3, 1023, 1024, 1025, 2049, 33_000)
+SIZES = (0, 1, 2, 3, 31, 33, 96, 97, 193, 1023, 1024, 1025, 2049, 33_000)
 DRAWS = {
     "words": (draws.WORDS, "uint32"),
     **{f"uniform {name}": (draw, name) for name, draw in draws.UNIFORM.items()},

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 PARITY = 0x1BD11BDA  # of the third word of the key
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # of four rounds, in turn
 
 
 def schedule(k0: Any, k1: Any) -> list[Any]:

@@ -15,19 +15,36 @@ encipher_many: Any = None
 encipher_many_alike: Any = None
 encipher_one: Any = None
 encipher_one_alike: Any = None
+encipher_stream: Any = None
+encipher_stream_alike: Any = None
 
 
 @kernel
-def encipher(out: Any, keys: Any, counters: Any) -> None:
-    """out[i] = threefry(keys[i], counters[i]); one key may serve all."""
-    whole = out.size - out.size % LANES
+def encipher(out: Any, keys: Any, counters: Any, ahead: int, streams: bool) -> None:
+    """out[i] = threefry(keys[i], counters[i]); one key may serve all.
+
+    Streaming stores go past the caches; out[ahead] must then start on a cache line.
+    """
+    ahead = min(ahead, out.size)
+    whole = out.size - (out.size - ahead) % LANES
     if keys.size == 1:
-        for i in range(0, whole, LANES):
-            encipher_many_alike(out, keys, counters, np.uint64(i))
+        key = keys[0]  # read here: `out` might be the same memory for all that the compiler knows
+        for i in range(ahead):
+            encipher_one_alike(out, key, counters, np.uint64(i))
+        for i in range(ahead, whole, LANES):
+            if streams:
+                encipher_stream_alike(out, key, counters, np.uint64(i))
+            else:
+                encipher_many_alike(out, key, counters, np.uint64(i))
         for i in range(whole, out.size):
-            encipher_one_alike(out, keys, counters, np.uint64(i))
+            encipher_one_alike(out, key, counters, np.uint64(i))
     else:
-        for i in range(0, whole, LANES):
-            encipher_many(out, keys, counters, np.uint64(i))
+        for i in range(ahead):
+            encipher_one(out, keys, counters, np.uint64(i))
+        for i in range(ahead, whole, LANES):
+            if streams:
+                encipher_stream(out, keys, counters, np.uint64(i))
+            else:
+                encipher_many(out, keys, counters, np.uint64(i))
         for i in range(whole, out.size):
             encipher_one(out, keys, counters, np.uint64(i))

@@ -47,7 +47,12 @@ def exponent(bits: Any) -> Any:
 
 
 def radius(m: Any, e: Any) -> Any:
-    """sqrt(-2 ln(m 2**e)), with ln m = 2 artanh((m - 1)/(m + 1)).
+    """sqrt(-2 ln(m 2**e))."""
+    return np.sqrt(squared_radius(m, e))
+
+
+def squared_radius(m: Any, e: Any) -> Any:
+    """-2 ln(m 2**e), with ln m = 2 artanh((m - 1)/(m + 1)).
 
     The polynomial interpolates artanh's series at Chebyshev's points; its relative error is below 2**-58.
     """
@@ -60,7 +65,7 @@ def radius(m: Any, e: Any) -> Any:
     p = 0.3999999999929891 + z * p
     p = 0.6666666666666765 + z * p
     p = 2.0 + z * p
-    return np.sqrt(-2.0 * (e * LN2 + s * p))
+    return -2.0 * (e * LN2 + s * p)
 
 
 def turned(word: Any) -> Any:
@@ -74,7 +79,16 @@ def rest_of(word: Any) -> Any:
 
 
 def on_circle(quarter: Any, f: Any) -> tuple[Any, Any]:
-    """cos and sin of 2 pi (quarter/4 + f) for |f| <= 1/8.
+    """cos and sin of 2 pi (quarter/4 + f) for |f| <= 1/8."""
+    c, s = near_one(f)
+    odd = (quarter & np.uint32(1)) == 1
+    left = 1.0 - np.int32((quarter + np.uint32(1)) & np.uint32(2))
+    below = 1.0 - np.int32(quarter & np.uint32(2))
+    return left * either(odd, s, c), below * either(odd, c, s)
+
+
+def near_one(f: Any) -> tuple[Any, Any]:
+    """cos and sin of 2 pi f for |f| <= 1/8.
 
     Polynomials interpolate at Chebyshev's points; their relative errors are below 2**-54.
     """
@@ -91,11 +105,7 @@ def on_circle(quarter: Any, f: Any) -> tuple[Any, Any]:
     c = -85.45681720652271 + x * c
     c = 64.93939402266795 + x * c
     c = -19.739208802178716 + x * c
-    c = 1.0 + x * c
-    odd = (quarter & np.uint32(1)) == 1
-    left = 1.0 - np.int32((quarter + np.uint32(1)) & np.uint32(2))
-    below = 1.0 - np.int32(quarter & np.uint32(2))
-    return left * either(odd, s, c), below * either(odd, c, s)
+    return 1.0 + x * c, s
 
 
 def either(condition: Any, x: Any, y: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from ..jit import kernel, part
 from .odometer import turn_on, turn_to
 
+CHUNK = 64  # elements of a line that are passed over at once where none is an extreme
 CHAINS = 4  # sums of one line that are independent, so that none waits for another
 
 
@@ -150,7 +151,20 @@ def scan_extremes(
         accumulators[:count] = carry[tile * step, :count]
         if count == 1:
             best = accumulators[0]
-            for _ in range(n):
+            whole = n - n % CHUNK if along[1] == 1 and along[2] == 1 else 0
+            for at in range(0, whole, CHUNK):
+                here, there = src[of + at : of + at + CHUNK], dst[to + at : to + at + CHUNK]
+                if not any_reaches(best, here, least):
+                    if not totals:
+                        there[:] = best
+                    continue
+                for j in range(CHUNK):
+                    best = farther(best, here[j], least)
+                    if not totals:
+                        there[j] = best
+            to += whole * along[1]
+            of += whole * along[2]
+            for _ in range(whole, n):
                 best = farther(best, src[np.uint64(of)], least)
                 if not totals:
                     dst[np.uint64(to)] = best
@@ -175,6 +189,18 @@ def scan_extremes(
         if totals:
             carry[tile * step, :count] = accumulators[:count]
         turn_on(position, places, outer)
+
+
+@part
+def any_reaches(best: Any, some: Any, least: bool) -> Any:
+    """Whether one of some elements lies as far as `best`, or is NaN, or `best` is.
+
+    Each element of a running extreme waits for the one before it; this loop becomes vectors.
+    """
+    found: Any = False
+    for j in range(CHUNK):
+        found |= not (some[j] > best if least else some[j] < best)
+    return found
 
 
 @part

@@ -67,6 +67,8 @@ def intrinsics() -> dict[str, Any]:
         "untangle": butterflies.untangled(LINE),
         "encipher_many": words.encipher_pairs(32, one_key=False),
         "encipher_many_alike": words.encipher_pairs(32, one_key=True),
+        "encipher_stream": words.encipher_pairs(32, one_key=False, streaming=True),
+        "encipher_stream_alike": words.encipher_pairs(32, one_key=True, streaming=True),
         "encipher_one": words.encipher_pairs(1, one_key=False),
         "encipher_one_alike": words.encipher_pairs(1, one_key=True),
         "count_ones": _count_ones(),
@@ -314,9 +316,13 @@ def _store(
     if not streaming:
         builder.store(vector, pointer, align=min(size, 8))
         return
+    mark_streaming(builder, builder.store(vector, pointer, align=size * n))
+
+
+def mark_streaming(builder: Any, store: Any) -> None:
+    """Let what is stored go past the caches."""
     from llvmlite import ir
 
-    store = builder.store(vector, pointer, align=size * n)
     one = builder.module.add_metadata((ir.Constant(ir.IntType(32), 1),))
     store.set_metadata("nontemporal", one)
 

@@ -11,10 +11,11 @@ from typing import Any
 from .cipher import enciphered, schedule
 
 
-def encipher_pairs(lanes: int, one_key: bool) -> Any:
-    """encipher(out, keys, counters, at): out[at + i] from counters[at + i] and keys[at + i], or keys[0].
+def encipher_pairs(lanes: int, one_key: bool, streaming: bool = False) -> Any:
+    """encipher(out, keys, counters, at): out[at + i] from counters[at + i] and keys[at + i].
 
-    Pairs are integers of 64 bits, the first word the lower half.
+    Pairs are integers of 64 bits, the first word the lower half. One key for all is such an integer.
+    Streaming stores go past the caches; out[at] must then start on a cache line.
     """
     from numba import types
     from numba.extending import intrinsic
@@ -23,14 +24,16 @@ def encipher_pairs(lanes: int, one_key: bool) -> Any:
     def encipher(typing: Any, out: Any, keys: Any, counters: Any, at: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             kinds = signature.args
-            data = [_data(context, builder, kinds[k], args[k]) for k in range(3)]
-            counter = builder.load(_pairs(builder, data[2], args[3], lanes), align=8)
-            if one_key:
-                key = _splat(builder, builder.load(data[1]), lanes)
-            else:
-                key = builder.load(_pairs(builder, data[1], args[3], lanes), align=8)
+            prefer_whole_lines(builder.function)
+
+            def place(k: int) -> Any:
+                data = _data(context, builder, kinds[k], args[k])
+                return _pairs(builder, data, args[3], lanes)
+
+            counter = builder.load(place(2), align=8)
+            key = _splat(builder, args[1], lanes) if one_key else builder.load(place(1), align=8)
             found = _block(builder, key, counter, lanes)
-            builder.store(found, _pairs(builder, data[0], args[3], lanes), align=8)
+            _store(builder, found, place(0), streaming)
             return context.get_dummy_value()
 
         return types.void(out, keys, counters, types.uint64), emit
@@ -52,6 +55,14 @@ def _pairs(builder: Any, data: Any, at: Any, lanes: int) -> Any:
     return builder.bitcast(builder.gep(data, (at,)), vector.as_pointer())
 
 
+def _store(builder: Any, pairs: Any, pointer: Any, streaming: bool) -> None:
+    from .vectors import LINE, mark_streaming
+
+    store = builder.store(pairs, pointer, align=LINE if streaming else 8)
+    if streaming:
+        mark_streaming(builder, store)
+
+
 def _splat(builder: Any, value: Any, lanes: int) -> Any:
     from llvmlite import ir
 
@@ -61,20 +72,32 @@ def _splat(builder: Any, value: Any, lanes: int) -> Any:
     return vector
 
 
+def prefer_whole_lines(function: Any) -> None:
+    """Vectors of 512 bits where the CPU has them; LLVM by itself takes half of that on most CPUs."""
+    set.add(
+        function.attributes, '"prefer-vector-width"="512"'
+    )  # `add` knows no attributes with values
+
+
 def _block(builder: Any, key: Any, counter: Any, lanes: int) -> Any:
+    """The blocks of `lanes` pairs, whose words are parted by one shuffle each and joined by another."""
     from llvmlite import ir
 
-    word, pair = (ir.VectorType(ir.IntType(bits), lanes) for bits in (32, 64))
-    half = ir.Constant(pair, [32] * lanes)
+    words = ir.VectorType(ir.IntType(32), 2 * lanes)
 
-    def halves(x: Any) -> list[Words]:
-        parts = (builder.trunc(x, word), builder.trunc(builder.lshr(x, half), word))
+    def shuffled(x: Any, y: Any, order: list[int]) -> Any:
+        return builder.shuffle_vector(
+            x, y, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), order)
+        )
+
+    def halves(pairs: Any) -> list[Words]:
+        both = builder.bitcast(pairs, words)
+        parts = (shuffled(both, both, list(range(half, 2 * lanes, 2))) for half in (0, 1))
         return [Words(builder, part) for part in parts]
 
-    a, b = (
-        builder.zext(x.value, pair) for x in enciphered(schedule(*halves(key)), *halves(counter))
-    )
-    return builder.or_(a, builder.shl(b, half))
+    a, b = enciphered(schedule(*halves(key)), *halves(counter))
+    joined = shuffled(a.value, b.value, [half * lanes + k for k in range(lanes) for half in (0, 1)])
+    return builder.bitcast(joined, counter.type)
 
 
 class Words:

@@ -69,7 +69,7 @@ def dtype_of(call: str, dtype: Any, allowed: tuple[str, ...]) -> np.dtype[Any]:
         found = dtype_from_name(dtype) if isinstance(dtype, str) else np.dtype(dtype)
     except TypeError:
         raise DTypeError(f"{call}(dtype={dtype!r:.60}) is no dtype") from None
-    if found.name not in allowed or not found.isnative:
+    if dtype_name(found) not in allowed or not found.isnative:
         raise DTypeError(
             f"{call}(dtype={dtype_name(found)}): it draws {', '.join(allowed)}; draw one of these and "
             f"convert it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from operator import index
 from typing import Any
 
@@ -101,10 +102,7 @@ def uniform(
     target = Target("random.uniform", shape, dtype, out, np.float64, FLOATS + COMPLEX)
     bounds = _real("uniform", "low", low), _real("uniform", "high", high)
     real = real_of(target.dtype)
-    with np.errstate(over="ignore"):
-        first, last, width = (float(real.type(x)) for x in (*bounds, bounds[1] - bounds[0]))
-        ends = [float(x) for x in uniform_bounds(real, *bounds)]
-    if not (first < last and math.isfinite(width) and ends[0] <= ends[1]):
+    if not _are_apart(real, *bounds):
         raise OptionError(
             f"random.uniform(low={low!r}, high={high!r}): give low < high that {dtype_name(real)} tells "
             f"apart, with a number from low on below high, and whose difference it can hold"
@@ -151,9 +149,7 @@ def normal(
     if scale < 0:
         raise OptionError(f"random.normal(scale={scale!r}): a deviation is >= 0")
     real = real_of(target.dtype)
-    with np.errstate(over="ignore"):
-        is_held = all(math.isfinite(real.type(x)) for x in (loc, scale))
-    if not is_held:
+    if not _are_held(real, loc, scale):
         raise OptionError(
             f"random.normal(loc={loc!r}, scale={scale!r}): {dtype_name(real)} does not reach as far; give "
             f"others, or a wider dtype"
@@ -225,6 +221,21 @@ def _drawn(name: str, key: Any, target: Target, fill: Callable[..., None], **arg
         array = target.array
         fill(words_of(key), array, **arguments)
         return target.result(array)
+
+
+@lru_cache(maxsize=64)
+def _are_apart(real: np.dtype[Any], low: float, high: float) -> bool:
+    """Whether the dtype has both bounds, their difference, and a number from low on below high."""
+    with np.errstate(over="ignore"):
+        first, last, width = (float(real.type(x)) for x in (low, high, high - low))
+        ends = [float(x) for x in uniform_bounds(real, low, high)]
+    return first < last and math.isfinite(width) and ends[0] <= ends[1]
+
+
+@lru_cache(maxsize=64)
+def _are_held(real: np.dtype[Any], *numbers: float) -> bool:
+    with np.errstate(over="ignore"):
+        return all(math.isfinite(real.type(x)) for x in numbers)
 
 
 def _real(call: str, name: str, value: Any) -> float:
