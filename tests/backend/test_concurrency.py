@@ -100,6 +100,7 @@ def same_again(cases: list[Case], seed: int) -> None:
         assert result(how, op, attrs, arrays) == want, (how, op, attrs, arrays)
 
 
+@pytest.mark.slow
 def test_every_call_in_eight_threads() -> None:
     cases = every_call()
     assert {op for _, op, *_ in cases} == set(cpu().capabilities()) - OF_THEIR_OWN

@@ -15,7 +15,7 @@ from tests.tolerance import assert_close, tolerance
 
 import einloom
 from einloom._base.options import ENGINES
-from einloom.backend.cpu import backend, contraction
+from einloom.backend.cpu import contraction, lanes
 from einloom.backend.fusion import ProductFusionPlan
 
 OPTIMIZE = ("auto", False, "greedy", "optimal", True)
@@ -52,7 +52,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The engines that products, and chains of them, were bound to."""
     seen: set[str] = set()
     choose: Callable[..., Any] = contraction.dot_engine
-    bind: Callable[..., Any] = backend.bind_lanes
+    bind: Callable[..., Any] = lanes.bind_lanes
 
     def dot_engine(*arguments: Any) -> Any:
         engine = choose(*arguments)
@@ -66,7 +66,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         return kernel
 
     monkeypatch.setattr(contraction, "dot_engine", dot_engine)
-    monkeypatch.setattr(backend, "bind_lanes", bind_lanes)
+    monkeypatch.setattr(lanes, "bind_lanes", bind_lanes)
     return seen
 
 

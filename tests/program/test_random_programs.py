@@ -38,9 +38,7 @@ def note(error: Exception, seed: int, stage: str) -> None:
     error.add_note(f"random_program({seed}), {stage}:\n{random_program(seed)}")
 
 
-@pytest.mark.parametrize(
-    "group", [pytest.param(k, marks=[pytest.mark.slow] * (k > 0)) for k in range(GROUPS)]
-)
+@pytest.mark.parametrize("group", [pytest.param(k, marks=pytest.mark.slow) for k in range(GROUPS)])
 def test_every_prefix_of_the_pipeline_keeps_the_results(group: int) -> None:
     for seed in SEEDS[group * EACH : (group + 1) * EACH]:
         program = random_program(seed)
