@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
 import einloom
 from einloom._base.options import Options
+
+collect_ignore = [] if find_spec("onnx") else ["interop.md"]
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import EinloomError, FileFormatError, MemoryLimitError, OptionError
+from .._base.errors import DTypeError, EinloomError, FileFormatError, MemoryLimitError, OptionError
 from ..backend.cpu import cpu
-from ..backend.spec import ArraySpec, dtype_from_name
+from ..backend.spec import ArraySpec, dtype_from_name, is_lowprec
 
 Bytes = bytes | bytearray | memoryview
 Decoder = Callable[[memoryview], Any]
@@ -42,11 +42,15 @@ ARRAY = type_hash("einloom.array.v1")
 def encode(x: np.ndarray[Any, Any]) -> bytes:
     """An array as bytes of the type `ARRAY`.
 
+    Raises:
+        DTypeError: elements are no numbers, or such as differ from machine to machine.
+
     >>> decode(encode(np.arange(3.0)))
     array([0., 1., 2.])
     """
+    if not _is_stored(x.dtype):
+        raise DTypeError(f"wire: {x.dtype} has no bytes of its own; convert the array by .astype")
     name = x.dtype.name.encode()
-    dtype_from_name(x.dtype.name)
     head = MAGIC + bytes((len(name), x.ndim)) + name + np.array(x.shape, "<i8").tobytes()
     stored = x.dtype if x.dtype.kind == "V" else x.dtype.newbyteorder("<")
     return head + bytes(-len(head) % 64) + np.ascontiguousarray(x).astype(stored).tobytes()
@@ -67,16 +71,27 @@ def decode(data: Bytes) -> np.ndarray[Any, Any]:
     if len(view) < sizes:
         raise FileFormatError(f"wire: the head of an array ends after {len(view)} bytes")
     try:
-        dtype = dtype_from_name(bytes(view[6:named]).decode())
-    except (EinloomError, UnicodeDecodeError) as error:
+        name = bytes(view[6:named]).decode()
+        dtype = dtype_from_name(name)
+    except (EinloomError, UnicodeDecodeError, ValueError) as error:
         raise FileFormatError(f"wire: the dtype cannot be read: {error}") from None
+    if dtype.name != name or not _is_stored(dtype):
+        raise FileFormatError(f"wire: there are no arrays of {name!r:.60}")
     shape = np.frombuffer(view[named:sizes], "<i8").tolist()
     start, count = sizes + -sizes % 64, 1
     for n in shape:
         count *= n
-    if dtype.hasobject or any(n < 0 for n in shape) or len(view) - start != count * dtype.itemsize:
+    if any(n < 0 for n in shape) or len(view) - start != count * dtype.itemsize:
         raise FileFormatError(f"wire: {len(view)} bytes do not hold {dtype}{shape}")
-    return _array(view[start:], dtype, tuple(shape))
+    try:
+        return _array(view[start:], dtype, tuple(shape))
+    except ValueError as error:  # more axes, or larger ones, than NumPy has
+        raise FileFormatError(f"wire: {dtype}{shape}: {error}") from None
+
+
+def _is_stored(dtype: np.dtype[Any]) -> bool:
+    """Numbers whose bytes are the same everywhere."""
+    return dtype.char not in "gG" and (dtype.kind in "biufc" or is_lowprec(dtype))
 
 
 def _array(body: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -29,7 +29,15 @@ def _checked(xp: Module, op: str, indices: Any, n: int, axis: int) -> Any:
     """Indices from 0 on, after a look at their extremes."""
     if indices.size and (int(indices.min()) < -n or int(indices.max()) >= n):
         check_range(op, indices.get(), n, axis)
-    return xp.where(indices < 0, indices + n, indices).astype(np.int64, copy=False)
+    indices = indices.astype(np.int64, copy=False)  # n may be no number of their dtype
+    return xp.where(indices < 0, indices + n, indices)
+
+
+def _clamped(xp: Module, starts: Any, most: int) -> Any:
+    """From 0 to `most`, which may be no number of their dtype."""
+    if starts.dtype == np.uint64:
+        starts = xp.minimum(starts, np.uint64(most))
+    return xp.minimum(xp.maximum(starts.astype(np.int64, copy=False), 0), most)
 
 
 def bind_take(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Kernel:
@@ -102,8 +110,7 @@ def bind_gather(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> 
             return xp.empty(output.shape, output.dtype)
         start = xp.zeros(batch, np.int64)
         for axis, column in zip(mapped, _columns(xp, indices, vector, len(mapped)), strict=False):
-            column = xp.minimum(xp.maximum(column, 0), shape[axis] - sizes[axis])
-            start += column.astype(np.int64) * ahead[axis]
+            start += _clamped(xp, column, shape[axis] - sizes[axis]) * ahead[axis]
         places = _window_places(xp, shape, sizes, kept, start)
         return xp.take(flat(xp, x), places).transpose(back)
 
@@ -126,8 +133,7 @@ def _at(xp: Module, shape: Shape, sizes: Shape, starts: Any) -> Any:
     """Offsets of the window at `starts`, moved so that it fits."""
     start = xp.zeros((), np.int64)
     for axis, step in enumerate(steps(shape)):
-        low = xp.minimum(xp.maximum(starts[(axis, ...)], 0), shape[axis] - sizes[axis])
-        start = start + low.astype(np.int64) * step
+        start = start + _clamped(xp, starts[(axis, ...)], shape[axis] - sizes[axis]) * step
     return _window_places(xp, shape, sizes, list(range(len(shape))), start)
 
 

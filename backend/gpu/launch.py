@@ -13,7 +13,7 @@ import numpy as np
 from ..._base.caches import Cache
 from .modules import Module
 
-OPTIONS = ("-std=c++14", "--fmad=false")  # a product and a sum are two roundings, as on the CPU
+OPTIONS = ("-std=c++17", "--fmad=false")  # a product and a sum are two roundings, as on the CPU
 
 
 class CudaKernel(Protocol):

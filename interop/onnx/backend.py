@@ -110,7 +110,7 @@ class OnnxBackend:
         for name in [x.name for x in graph.input]:
             if name not in values and name not in given:
                 raise ProgramError(f"onnx: input {name!r:.60} is not given")
-        known = {name: array_of(x) for name, x in given.items()}
+        known = {name: array_of(x) for name, x in given.items() if name not in values}
         values.update((name, self.constant(x)) for name, x in given.items() if name not in values)
         for number, node in enumerate(graph.node):
             with told_of(node, number):
@@ -144,6 +144,9 @@ class OnnxBackend:
                 attributes[keyword] = known[name].reshape(-1).tolist()
         check_call(node.op_type, operands, len(node.output), attributes)
         name, keywords = METHODS[node.op_type]
+        for plain in ("allowzero", "noop_with_empty_axes"):  # 0 is what a method does anyway
+            if attributes.get(plain) == 0:
+                del attributes[plain]
         if more := attributes.keys() - set(keywords):
             raise Unsupported(f"the method {name} takes no attribute {min(more)!r:.60}")
         given = [attributes.get(key, DEFAULTS.get(key)) for key in keywords]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..._base.errors import ShapeError, Unsupported
 from ...contract.einsum import einsum as contraction
 from ...program.trace import Traced
 from .ops import (
@@ -70,9 +72,12 @@ def scattered(x: Traced, indices: Traced, updates: Traced, axis: int, mode: str)
 @node("GatherND")
 def gather_nd(x: Traced, indices: Traced, count: int, batch_dims: int = 0) -> Traced:
     """Windows at index vectors; a batch becomes one axis more of the vectors."""
+    if not 0 <= batch_dims < min(x.ndim, indices.ndim):
+        raise ShapeError(f"batch_dims is {batch_dims}; operands have {x.ndim}, {indices.ndim} axes")
     for axis in reversed(range(batch_dims)):
         indices = joined(indices.ndim - 1, positions(indices, axis), indices)
     length = indices.shape[-1]
+    indices = in_range(indices, x.shape[:length])
     rest = x.shape[length:]
     leading = indices.ndim - 1
     return one(
@@ -88,10 +93,26 @@ def gather_nd(x: Traced, indices: Traced, count: int, batch_dims: int = 0) -> Tr
 
 
 def positions(indices: Traced, axis: int) -> Traced:
-    """The place of each index vector along an axis, as another entry: a running sum of ones."""
-    ones = constant(indices, 1, (*indices.shape[:-1], 1))
-    counted = one("associative_scan", ones, axis=axis, kind="sum")
-    return one("subtract", counted, ones)
+    """The place of each index vector along an axis, as another entry."""
+    return counted(indices, (*indices.shape[:-1], 1), axis)
+
+
+def counted(like: Traced, shape: Sequence[int], axis: int) -> Traced:
+    """0, 1, ... along an axis, in the dtype of `like`: a running sum of ones."""
+    ones = constant(like, 1, shape)
+    return one("subtract", one("associative_scan", ones, axis=axis, kind="sum"), ones)
+
+
+def in_range(indices: Traced, shape: Sequence[int]) -> Traced:
+    """Index vectors from 0 on. `take` counts negative ones from the end, and refuses those out of range."""
+    if len(shape) < indices.shape[-1]:
+        raise ShapeError(f"index vectors of {indices.shape[-1]} numbers for {len(shape)} axes")
+    last = indices.ndim - 1
+    columns = [
+        one("take", counted(indices, (n,), 0), taken(indices, last, k, k + 1), axis=0)
+        for k, n in enumerate(shape)
+    ]
+    return joined(last, *columns) if columns else indices
 
 
 @node("ScatterND")
@@ -101,6 +122,9 @@ def scatter_nd(
     """Sums by `scatter`; the others along one axis, in place of those that the vectors point along."""
     length, how = indices.shape[-1], reduction.decode()
     rest, leading = x.shape[length:], indices.ndim - 1
+    if not length:
+        raise Unsupported("index vectors of no numbers; add or assign the whole update instead")
+    indices = in_range(indices, x.shape[:length])
     if how == "add":
         return one(
             "scatter",
@@ -170,8 +194,11 @@ def top_k(
     x: Traced, count: int, k: Any, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Traced, Traced]:
     axis = positive(axis, x.ndim)
+    most = operator.index(np.asarray(k).item())
+    if not 0 <= most <= x.shape[axis]:
+        raise ShapeError(f"k is {most}, the axis has {x.shape[axis]} elements")
     order = one("argsort", x, axis=axis, descending=bool(largest))
-    first = taken(order, axis, 0, int(np.asarray(k).item()))
+    first = taken(order, axis, 0, most)
     return one("take_along_axis", x, first, axis=axis), first
 
 
@@ -248,11 +275,16 @@ def dft(
 ) -> Traced:
     """Along one axis of real parts, or of real and imaginary parts, in the last axis."""
     axis = positive(int(np.asarray(-2 if axis is None else axis).item()), x.ndim)
+    n = None if dft_length is None else operator.index(np.asarray(dft_length).item())
+    if n is not None and n < 1:
+        raise ShapeError(f"dft_length is {n}; give a positive one")
     if inverse and onesided:
         half = complex_of(x)
-        n = 2 * (half.shape[axis] - 1)
+        n = 2 * (half.shape[axis] - 1) if n is None else n
+        half = of_length(half, axis, n // 2 + 1)
         found = one("irfft", half, axes=(axis,), n=n, scale=1 / n)
         return one("expand_dims", found, axes=(x.ndim - 1,))
+    x = x if n is None else of_length(x, axis, n)
     if onesided:
         return parts_of(one("rfft", one("squeeze", x, axes=(x.ndim - 1,)), axes=(axis,)))
     full = complex_of(x)
@@ -260,9 +292,16 @@ def dft(
     return parts_of(one("ifft" if inverse else "fft", full, axes=(axis,), scale=scale))
 
 
+def of_length(x: Traced, axis: int, n: int) -> Traced:
+    """The first n elements along an axis, zeros behind the last of them."""
+    more = n - x.shape[axis]
+    return padded(x, axis, 0, more, 0) if more > 0 else taken(x, axis, 0, n)
+
+
 def complex_of(x: Traced) -> Traced:
+    dtype = np.complex128 if x.dtype == np.float64 else np.complex64
     parts = [
-        cast(one("squeeze", taken(x, x.ndim - 1, k, k + 1), axes=(x.ndim - 1,)), np.complex64)
+        cast(one("squeeze", taken(x, x.ndim - 1, k, k + 1), axes=(x.ndim - 1,)), dtype)
         for k in range(x.shape[-1])
     ]
     if len(parts) == 1:

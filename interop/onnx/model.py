@@ -33,7 +33,7 @@ def load(model: Any, *, backend: Backend | None = None) -> OnnxModel:
 
     Args:
         model: path of a file, its bytes, or a ModelProto or GraphProto of the package `onnx`.
-        backend: where the graph is to run; default the CPU.
+        backend: of the CPU, with threads of its own for example; default the one that everybody has.
 
     Returns:
         OnnxModel: `run({name: array})` gives the outputs by name.
@@ -190,6 +190,21 @@ class OnnxModel:
         return f"<onnx ({given}) -> {', '.join(self.outputs)}>"
 
 
+class _Named(Future[dict[str, Array]]):
+    """The results of another future by name; it is cancelled when that is."""
+
+    def __init__(self, inner: Future[Any]) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def cancel(self) -> bool:
+        return self._inner.cancel()
+
+    def give_up(self) -> None:
+        super().cancel()
+        self.set_running_or_notify_cancel()  # whoever waits is told
+
+
 class CompiledModel:
     """A graph for one set of shapes: `run`, `submit`; `program` and `peak_bytes` say what runs."""
 
@@ -207,17 +222,18 @@ class CompiledModel:
     def submit(self, inputs: Mapping[str, Array]) -> Future[dict[str, Array]]:
         """`run` by the thread of the device; cancelled until it begins."""
         inner = self._executable.submit(*self._operands(inputs))
-        named: Future[dict[str, Array]] = Future()
+        named = _Named(inner)
 
         def hand_over(done: Future[Any]) -> None:
-            if done.cancelled() or not named.set_running_or_notify_cancel():
-                named.cancel()
-            elif (error := done.exception()) is not None:
+            if done.cancelled():
+                named.give_up()
+                return
+            named.set_running_or_notify_cancel()
+            if (error := done.exception()) is not None:
                 named.set_exception(error)
             else:
                 named.set_result(self._named(done.result()))
 
-        named.add_done_callback(lambda done: inner.cancel() if done.cancelled() else None)
         inner.add_done_callback(hand_over)
         return named
 
@@ -259,7 +275,6 @@ def _size(name: str, axis: int, stated: Any) -> Any:
                 f"onnx: input {name!r:.60} has the size {stated.dim_value} in axis {axis}"
             )
         return stated.dim_value
-    text = stated.dim_param or f"{name}_{axis}"
-    return dim(
-        text if text.isidentifier() else "".join(c if c.isalnum() else "_" for c in "d" + text)
-    )
+    text = stated.dim_param or f"{name}.{axis}"
+    plain = "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in text)  # other names stay others
+    return dim(text if text.isidentifier() else f"d_{plain}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..._base.errors import ShapeError
 from ...backend.spec import dtype_name
 from ...program.trace import Traced, broadcast_shape
 
@@ -56,7 +58,10 @@ def cast(x: Traced, dtype: Any) -> Traced:
 
 
 def positive(axis: int, ndim: int) -> int:
-    return int(axis) % max(1, ndim)
+    axis, n = operator.index(axis), max(1, ndim)
+    if not -n <= axis < n:
+        raise ShapeError(f"axis {axis} of {ndim} axes")
+    return axis % n
 
 
 def positives(axes: Sequence[int], ndim: int) -> tuple[int, ...]:

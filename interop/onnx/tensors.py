@@ -39,8 +39,7 @@ def dtype_of(number: int) -> np.dtype[Any]:
 
 
 def array_of(tensor: Any) -> np.ndarray[Any, Any]:
-    """The array that a TensorProto holds: rank, dtype and bytes are all its own; read-only where it shares
-    the bytes.
+    """The array that a TensorProto holds: rank, dtype and bytes are all its own; read-only.
 
     Raises:
         FileFormatError: a size is negative, or there are too few or too many bytes or elements.
@@ -58,8 +57,15 @@ def array_of(tensor: Any) -> np.ndarray[Any, Any]:
     shape, dtype = tuple(tensor.dims), dtype_of(tensor.data_type)
     if any(n < 0 for n in shape):
         raise FileFormatError(f"{call} has the shape {shape}; sizes are >= 0")
-    raw = tensor.raw_data if tensor.HasField("raw_data") else _typed(tensor, dtype)
-    return _read(raw, dtype, shape, call)
+    try:
+        raw = tensor.raw_data if tensor.HasField("raw_data") else _typed(tensor, dtype)
+        found = _read(raw, dtype, shape, call)
+    except (ValueError, OverflowError) as error:  # more axes or bytes than NumPy has
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(f"{call} of shape {shape}: {error}") from None
+    found.flags.writeable = False  # all calls of a graph share it
+    return found
 
 
 def _typed(tensor: Any, dtype: np.dtype[Any]) -> bytes:
@@ -73,7 +79,10 @@ def _typed(tensor: Any, dtype: np.dtype[Any]) -> bytes:
         return np.array(tensor.int64_data, "<i8").tobytes()
     if code in ("uint32", "uint64"):
         return np.array(tensor.uint64_data, "<u8").astype(f"<u{dtype.itemsize}").tobytes()
-    return np.array(tensor.int32_data, "<i4").astype(f"<u{dtype.itemsize}").tobytes()
+    wide = np.array(tensor.int32_data, "<i4")
+    if dtype.kind in "iu" and BITS.get(code) is None and np.any(wide.astype(dtype) != wide):
+        raise FileFormatError(f"onnx: tensor {tensor.name!r:.60}: a number that is no {code}")
+    return wide.astype(f"<u{dtype.itemsize}").tobytes()
 
 
 def _read(

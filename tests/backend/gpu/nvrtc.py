@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from einloom.backend.gpu.cuda.kernel import CudaKernel
+from einloom.backend.gpu.launch import OPTIONS
 
 ARCHITECTURES = (pytest.param("compute_70", marks=pytest.mark.slow), "compute_90")
 
@@ -42,7 +43,7 @@ def compile_all(kernels: Iterable[CudaKernel], architecture: str) -> str:
     assert not nvrtc.nvrtcCreateProgram(
         ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None
     )
-    options = (f"--gpu-architecture={architecture}".encode(), b"--std=c++17")
+    options = (f"--gpu-architecture={architecture}".encode(), *map(str.encode, OPTIONS))
     status = nvrtc.nvrtcCompileProgram(
         program, len(options), (ctypes.c_char_p * len(options))(*options)
     )
