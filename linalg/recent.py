@@ -81,9 +81,10 @@ def _are_flags(keywords: dict[str, Any], names: tuple[str, ...]) -> bool:
 
 def _single(op: str, *arrays: Array) -> Any:
     """The routine of one small matrix, None where another way is taken."""
-    if arrays[0].ndim != 2 or any(x.dtype != arrays[0].dtype for x in arrays):
+    dtype = arrays[0].dtype
+    if any(x.ndim != 2 or x.dtype != dtype for x in arrays):
         return None
-    if arrays[0].dtype not in NATIVE or way(op, *arrays) != "single":
+    if dtype not in NATIVE or way(op, *arrays) != "single":
         return None
     return getattr(module(op, *arrays), op)
 
@@ -143,7 +144,9 @@ def matrix(op: str) -> Callable[[Array], Run | None]:
 def det(a: Array) -> Run | None:
     """A number, whatever the matrix."""
     run = _single("det", a)
-    return None if run is None or a.dtype.char in "fF" else cast(Run, run)
+    if run is None or a.dtype.char in "fF":
+        return None
+    return lambda a: run(a)[()]  # of tiny matrices the routine gives an array without axes
 
 
 def lu_factor(a: Array) -> Run | None:

@@ -159,6 +159,58 @@ def test_without_numpys_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     assert own.eig(np.full((2, 2), np.nan)) is None
 
 
+RANKS: list[tuple[int, ...]] = [(), (1,), (2,), (5,), (2, 5), (5, 1)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("of_b", RANKS, ids=str)
+@pytest.mark.parametrize("of_a", RANKS, ids=str)
+def test_ranks_that_broadcast(of_a: tuple[int, ...], of_b: tuple[int, ...], dtype: str) -> None:
+    """Previously failed: one matrix and a batch of right sides went by the routine of one matrix."""
+    rng = np.random.default_rng(7)
+    for n, k in ((1, 1), (2, 2), (3, 2), (3, 4)):
+        a = draw(rng, (*of_a, n, n), dtype) + 2 * n * np.eye(n, dtype=dtype)
+        b = draw(rng, (*of_b, n, k), dtype)
+        if not is_broadcast(of_a, of_b):
+            for _ in range(3):
+                with pytest.raises(einloom.ShapeError):
+                    linalg.solve(a, b)
+            continue
+        first, *later = (linalg.solve(a, b) for _ in range(3))
+        np.testing.assert_allclose(a @ first, np.broadcast_to(b, first.shape), atol=1e-4)
+        for x in later:
+            assert x.shape == first.shape
+            assert np.array_equal(x, first)
+
+
+def is_broadcast(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    try:
+        np.broadcast_shapes(first, second)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("scale", [0.0, 1e-200, 1e-320, 1.0])
+def test_determinants_are_numbers(scale: float, dtype: str) -> None:
+    """Previously failed: of matrices without a norm to speak of, arrays without axes at later calls."""
+    a = (np.eye(2) * scale).astype(dtype)
+    kinds = {type(linalg.det(a)) for _ in range(3)}
+    assert kinds == {np.dtype(dtype).type}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_what_is_beyond_single_precision_is_infinite_each_time(dtype: str) -> None:
+    """Previously failed: later calls warned of the overflow."""
+    a = np.stack([np.eye(2) * 1e-30] * 3).astype(dtype)
+    b = np.full((3, 2, 1), 1e30, dtype)
+    with np.errstate(all="raise"):
+        results = [linalg.solve(a, b) for _ in range(3)]
+    for x in results:
+        np.testing.assert_array_equal(np.isfinite(x), False)
+
+
 def test_threads() -> None:
     matrices = [draw(np.random.default_rng(n), (n, n), "float64") for n in range(1, 9)]
     wanted = [linalg.inv(a) for a in matrices]

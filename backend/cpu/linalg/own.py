@@ -27,9 +27,12 @@ def solver(char: str) -> Callable[[Array, Array], Array | None]:
         try:
             with np.errstate(all="ignore", invalid="call", call=_fail):
                 x: Array = loop(a, b, signature=signature)
+            if char in "dD":
+                return x
+            with np.errstate(all="ignore"):  # what is beyond single precision is infinite
+                return x.astype(char)
         except _FailedError:
             return None
-        return x if char in "dD" else x.astype(char)
 
     return _solve if loop is None else solve
 
