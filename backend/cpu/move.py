@@ -88,7 +88,10 @@ def move(dst: Any, src: Any) -> Any:
 def _copied_in_pieces(dst: Any, src: Any) -> None:
     """By NumPy, shared out along the slowest axis of dst that is long enough."""
     order = sorted(range(dst.ndim), key=lambda axis: -abs(dst.strides[axis]))
-    axis = next((k for k in order if dst.shape[k] >= PIECES), int(np.argmax(dst.shape)))
+    axis = next((k for k in order if dst.shape[k] >= PIECES), None)
+    if axis is None:
+        np.copyto(dst, src)
+        return
     to, of = np.moveaxis(dst, axis, 0), np.moveaxis(src, axis, 0)
     parallel_for(lambda start, stop: np.copyto(to[start:stop], of[start:stop]), len(to))
 

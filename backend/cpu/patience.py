@@ -10,7 +10,6 @@ All other work has its kernels from the first call: its numbers would change by 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,16 +20,18 @@ from .jit import is_loaded
 
 
 class _Spent:
-    """Seconds and calls of NumPy in place of kernels."""
+    """Seconds and calls of NumPy in place of kernels.
+
+    Without a lock, which a process made by fork might inherit closed: an addition that is lost to another
+    thread only puts off the kernels.
+    """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
         self.clear()
 
     def add(self, seconds: float) -> None:
-        with self.lock:
-            self.seconds += seconds
-            self.calls += 1
+        self.seconds += seconds
+        self.calls += 1
 
     def info(self) -> CacheInfo:
         return CacheInfo(self.calls, 0, 1, 0)

@@ -68,6 +68,15 @@ def test_copies(early: None, rng: np.random.Generator, dtype: str, shape: Any, a
     assert not jit.is_loaded()
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 3), (3, 5, 7), (20, 1, 2)], ids=str)
+def test_small_arrays_where_kernels_would_be_forced(early: None, shape: tuple[int, ...]) -> None:
+    """Previously failed without axes."""
+    with options(small=1e-3, patience=60):
+        x = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+        np.testing.assert_array_equal(move(np.empty_like(x), x), x)
+    assert not jit.is_loaded()
+
+
 def one_step(op: str, dtype: Any, shape: Any) -> ElementwiseFusionPlan:
     spec = ArraySpec(np.dtype(dtype), shape)
     return ElementwiseFusionPlan((spec, spec), (FusionStep(op, (1, 0)),), (2,))
