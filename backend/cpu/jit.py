@@ -322,7 +322,8 @@ def source_stamp(beside: Path | None = None) -> str:
     here = Path(__file__)
     for file in sorted(
         [
-            *here.parent.glob(here.name),
+            here,
+            here.with_name("apart.py"),
             *(here.parent / "kernels").rglob("*.py"),
             *(beside.glob("*.py") if beside else ()),
         ]

@@ -111,7 +111,9 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the folder of kernels that the stamp is now taken of."""
     folder = tmp_path / "kernels"
     shutil.copytree(Path(kernels.__file__).parent, folder)
-    monkeypatch.setattr(jit, "__file__", shutil.copy(jit.__file__, tmp_path / "jit.py"))
+    for beside in ("apart.py", "jit.py"):
+        shutil.copy(Path(jit.__file__).with_name(beside), tmp_path)
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
     return folder
 
 
@@ -136,9 +138,12 @@ def test_any_change_of_source_changes_the_stamp(sources: Path) -> None:
     stamps.append(source_stamp())
     (sources / "most.py").write_text("helper = 1\n")
     stamps.append(source_stamp())
-    assert len(set(stamps)) == len(stamps)
     loops.write_text(text)
     (sources / "most.py").unlink()
+    (sources.parent / "apart.py").write_text("# callers compiled by another are foreign\n")
+    stamps.append(source_stamp())
+    assert len(set(stamps)) == len(stamps)
+    shutil.copy(Path(kernels.__file__).parent.with_name("apart.py"), sources.parent)
     assert source_stamp() == stamps[0]
 
 
