@@ -358,11 +358,13 @@ class CpuBackend:
         check_attrs(op, attrs)
         attrs = {name: freeze(value) for name, value in attrs.items()}
         specs = tuple((x.dtype, x.shape) for x in arrays)
-        key = (op, tuple(map(_told_apart, attrs.items())), specs, self.threads, get_options())
+        now = get_options()
+        how = (type(self), self.threads, now.threads, now.small, now.engine)
+        key: Any = (op, tuple(map(_told_apart, attrs.items())), specs, how)
         try:
             found = _BOUND.items.get(key)
-        except TypeError:  # an attribute that cannot be hashed; `infer` says what is wrong with it
-            found = None
+        except TypeError:  # an attribute that cannot be hashed, which most ops refuse
+            key = found = None
         if found is not None:
             _BOUND.hits += 1
             return found
@@ -372,7 +374,8 @@ class CpuBackend:
             _check_addressable(op, spec)
         made = self.bind(op, attrs, inputs, outputs), outputs
         _BOUND.misses += 1
-        _BOUND.put(key, made)
+        if key is not None:
+            _BOUND.put(key, made)
         return made
 
     def empty(self, spec: ArraySpec) -> Any:

@@ -168,3 +168,18 @@ def test_calls_of_a_kind_are_kept_apart() -> None:
     BACKEND.apply("sort", {"axis": 0, "descending": True}, x + 1)
     assert cache_info()["eager ops"].hits == before + 1
     assert len(BACKEND.apply("sort", {"axis": 0, "descending": True}, np.arange(4.0))) == 4
+
+
+class _Other(CpuBackend):
+    """Whose own way of binding is told apart."""
+
+    def bind(self, op: str, attrs: Any, inputs: Any, outputs: Any) -> Any:
+        return lambda *arrays, out=None: "its own"
+
+
+def test_calls_of_another_class_are_its_own() -> None:
+    """Previously failed: they were answered by what an equal call of the first class had bound."""
+    x = np.arange(3.0)
+    assert isinstance(CpuBackend().apply("negate", {}, x), np.ndarray)
+    assert _Other().apply("negate", {}, x) == "its own"
+    assert isinstance(CpuBackend().apply("negate", {}, x), np.ndarray)
