@@ -186,6 +186,8 @@ def einsum_path(
 ) -> tuple[list[Any], str]:
     """The path that `einsum` would take, in NumPy's form, and the plan as text.
 
+    `plan` and `compile` wait for a longer search among more than 50 tensors, since their results are kept.
+
     Returns:
         (["einsum_path", (0, 1), ...], table), the list being valid as `optimize=` here and in NumPy.
 
@@ -207,6 +209,7 @@ def einsum_path(
         choice=optimize,
         memory_limit=memory_limit_bytes(memory_limit, "einsum_path"),
         call="einsum_path",
+        waits=False,
     )
     return ["einsum_path", *found.path], str(found)
 

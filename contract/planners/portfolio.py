@@ -172,25 +172,20 @@ class _Portfolio:
             allowed = PATIENCE * (problem.budget > FIRST)
         else:
             allowed = worth(problem, cost) if seconds is None else seconds
-        by_worth = problem.budget is None and seconds is None
-        waits = problem.waits or not by_worth
-        self.long = is_long(graph.n, allowed, waits)
+        self.waits = problem.waits or problem.budget is not None or seconds is not None
+        self.long = is_long(graph.n, allowed, self.waits)
         self.refines = 2 * graph.n * graph.words <= LARGE
         self.best = [Result(cost, path, "greedy")]
         self.proven = False
         if start is not None:
             self._keep(start)
         self.runs = 1
+        self.drawn: tuple[int, ...] = ()  # of the first batch, before it
         self.stopped = False  # by the user
         degrees = np.bincount(np.asarray(graph.labels, np.int64))
         # pairs of neighbours: greedy search looks at each
         self.pairs = max(len(graph.labels), int((degrees**2).sum()) // 2)
         self.spent = self._rate(ENTRY) * self.pairs
-        if self.long and by_worth and not is_long(graph.n, 0.0, waits):
-            # is it worth it? The greedy tree may be bad by chance where elimination finds a good one
-            self.long = False
-            self._batch([partial(self._draw, run) for run in ELIMINATION])
-            self.long = is_long(graph.n, worth(problem, self.best[0].cost), waits)
 
     def _keep(self, steps: Sequence[tuple[int, ...]]) -> None:
         """One more tree to begin with."""
@@ -211,6 +206,8 @@ class _Portfolio:
     def _search(self) -> None:
         if self._cuts_bonds():
             return
+        if self.long and not self.waits:
+            self._look_again()
         if self.long and not self.core.compiled:
             self._compile()
         n, threads = self.graph.n, min(BATCH, num_threads()) if self.core.compiled else 1
@@ -251,14 +248,24 @@ class _Portfolio:
             pace = (time.perf_counter() - begin) / (sweeps * n)
             batch, sweeps = batch + 1, 2 * sweeps
 
+    def _look_again(self) -> None:
+        """Whether a compiler is worth it: elimination may find a good tree where greedy search fails."""
+        if is_long(self.graph.n, 0.0, self.waits):
+            return
+        self.long, self.drawn = False, ELIMINATION
+        self._batch([partial(self._draw, run) for run in ELIMINATION])
+        self.spent += len(ELIMINATION) * self._rate(ENTRY) * self.pairs
+        self.long = is_long(self.graph.n, worth(self.problem, self.best[0].cost), self.waits)
+
     def _draws(self, runs: int, seconds: float) -> bool:
         """Draw so many trees by greedy search and elimination; whether the budget allows them all.
 
         Plain ones a few at a time, since what is worth planning is soon less as better trees are found.
         """
-        order = sorted(range(1, 1 + runs), key=lambda run: run not in ELIMINATION)
-        step = runs if self.long else BATCH
-        for begin in range(0, runs, step):
+        left = [run for run in range(1, 1 + runs) if run not in self.drawn]
+        order = sorted(left, key=lambda run: run not in ELIMINATION)
+        step = len(left) if self.long else BATCH
+        for begin in range(0, len(left), step):
             part = order[begin : begin + step]
             count = self._allowed(len(part), (len(part) + (begin == 0)) * seconds)
             self._batch([partial(self._draw, run) for run in part[:count]], BEGIN)

@@ -22,12 +22,13 @@ from typing import Any
 
 from ..network import Network
 from .core.arrays import BITS, UNIT
-from .core.run import Core, Graph, core_of
+from .core.run import PLAIN, Graph, core_of
 from .parts import Found, by_parts
 from .portfolio import (
     EXACT,
     MANY,
     PROPOSAL,
+    WORTH,
     begin_clock,
     best_tree,
     imbalance_of,
@@ -52,6 +53,7 @@ HOT, COLD = 0.6, 0.15  # temperatures of the first round and of the last
 TOO_LARGE = 4.0  # to base 2: how many times the whole tree's cost a result that is too large costs
 LEAVES, SOLVES = 8, 2000
 FREE = 0.1  # of the seconds given, if any, in which the best tree without a limit is searched for
+STEP = 2e-6  # seconds of a step of a slice at least, however small
 DRAWN = 4  # greedy trees of which the best is begun with, and runs of which one does
 
 
@@ -91,20 +93,28 @@ class _Search:
         self.graph, self.problem, self.most = graph, problem, most
         self.end = None if seconds is None else time.perf_counter() + seconds
         free, complete = best_tree(graph, problem, None if seconds is None else FREE * seconds)
+        self.waits = problem.waits or problem.budget is not None or seconds is not None
         self.worth = worth(problem, free.cost) if seconds is None else seconds
-        self.long = is_long(graph.n, self.worth)
-        self.core: Core = core_of(graph, self.long)
-        self.free = self.core.integers(len(free.path))
-        for k, node in enumerate(free.path):
-            self.free[k] = node
         self.stopped = not complete  # by the user
-        self.least = self.core.terms(problem.terms())
-        self.best: list[Cut] = []
         self.runs = 0
+        self.best = [self._begun(free.path, is_long(graph.n, self.worth, self.waits))]
+        if not (self.waits or self.long):  # what is sliced badly is worth more
+            slices = 2.0 ** min(self._log_slices(self.best[0].labels), 64.0)
+            self.worth = max(worth(problem, self.best[0].cost), WORTH * slices * graph.n * STEP)
+            if is_long(graph.n, self.worth, self.waits):
+                self.best = [self._begun(free.path, True)]
+
+    def _begun(self, path: Any, long: bool) -> Cut:
+        """The tree sliced as it is, by the compiled core if the search is long."""
+        self.long, self.core = long, core_of(self.graph, long)
+        self.least = self.core.terms(self.problem.terms())
+        flat = self.core.integers(len(path))
+        for k, node in enumerate(path):
+            flat[k] = node
+        return self._sliced(flat)
 
     def found(self) -> Found:
         """The best when the budget ends, or the user ends it."""
-        self.best = [self._sliced(self.free)]
         try:
             self._search()
         except KeyboardInterrupt:
@@ -120,6 +130,8 @@ class _Search:
         return Found(steps, note + kind, sliced=labels, complete=not self.stopped)
 
     def _search(self) -> None:
+        if self.graph.n > PLAIN and not self.long:
+            return  # one run takes seconds
         n, budget = self.graph.n, self.problem.budget
         rate, spent, pace = PROPOSAL[1 if self.long else 0], 0.0, 0.0
         batch = 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from tests.networks import (
     random_network,
     random_networks,
     random_ssa_path,
+    regular,
     star,
 )
 from tests.oracles import einsum_oracle
@@ -430,8 +433,6 @@ def test_random_paths_all_give_the_right_result() -> None:
 
 
 def test_an_interrupted_search_answers_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib
-
     portfolio = importlib.import_module("einloom.contract.planners.portfolio")
     network = grid(5, 6, 3)
 
@@ -489,3 +490,23 @@ def test_proofs_and_bounds_agree() -> None:
         plan = einloom.plan(network, objective="flops")
         if plan.proof == "optimal":
             assert plan.cost == plan.lower_bound.cost
+
+
+def test_no_tree_is_drawn_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Previously failed: trees looked at before the search were drawn again, and counted twice."""
+    portfolio = importlib.import_module("einloom.contract.planners.portfolio")
+    draw, drawn = portfolio._Portfolio._draw, []
+
+    def told(self: Any, run: int) -> Any:
+        drawn.append(run)
+        return draw(self, run)
+
+    monkeypatch.setattr(portfolio._Portfolio, "_draw", told)
+    monkeypatch.setattr(portfolio._Portfolio, "_compile", lambda self: None)
+    monkeypatch.setattr(portfolio, "PATIENCE", 1e-9)
+    network = regular(3, 60, 1)
+    found = portfolio.auto(network, replace(Problem("flops"), waits=False))
+    assert set(portfolio.ELIMINATION) <= set(drawn)
+    first = [run for run in drawn if 0 < run <= portfolio.FIRST]
+    assert len(set(first)) == len(first)
+    assert found.tree is not None

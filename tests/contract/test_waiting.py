@@ -25,12 +25,26 @@ def ring(n):  # of triangles: no tree
     terms = [f"{chr(0x4e00 + k)}{chr(0x4e00 + (k + 1) % n)}{chr(0x5e00 + k // 2)}" for k in range(n)]
     return ",".join(terms) + "->", [rng.standard_normal((3, 3, 2)) for _ in terms]
 
+def ladder(n, rungs=4):  # a grid of so many columns
+    terms = [
+        chr(0x4e00 + rungs * k + j) + chr(0x4e00 + rungs * (k + 1) + j)
+        + chr(0x5e00 + rungs * k + j) + chr(0x5e00 + rungs * k + (j + 1) % rungs)
+        for k in range(n) for j in range(rungs)
+    ]
+    return ",".join(terms) + "->", [rng.standard_normal((2, 2, 2, 2)) / 3 for _ in terms]
+
 equation, arrays = chain(200)
 expected = np.linalg.multi_dot(arrays)
 assert np.allclose(einloom.einsum(equation, *arrays), expected)
 assert np.allclose(einloom.compile(equation, *arrays)(*arrays), expected)
 equation, arrays = ring(120)
 assert np.isfinite(einloom.einsum(equation, *arrays))
+assert len(einloom.einsum_path(equation, *arrays, optimize="auto")[0]) == 120
+equation, arrays = ladder(40)
+peak = einloom.plan(equation, *arrays, planner="greedy").peak_bytes
+room = sum(x.nbytes for x in arrays)
+limited = einloom.einsum(equation, *arrays, memory_limit=room + (peak - room) // 4)
+assert np.isfinite(limited)  # previously failed: it waited
 print("numba" in sys.modules)
 """
 

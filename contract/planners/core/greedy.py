@@ -95,8 +95,8 @@ def greedy(
                 other = found[index]
                 result = size[node] + size[other] - shared[other]
                 together = result / UNIT - shift
-                apart = sum_of_powers(size[node] / UNIT, size[other] / UNIT) + shift
-                score = signed_difference(together, apart)
+                alone = sum_of_powers(size[node] / UNIT, size[other] / UNIT) + shift
+                score = signed_difference(together, alone)
                 if temperature > 0.0:
                     score += temperature * math.log(-math.log(draw(state)))
                 pair = min(node, other) * nodes + max(node, other)
