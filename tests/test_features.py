@@ -9,9 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from einloom.backend.catalogue import CATALOGUE
+from tests.each import each
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "features.md"
@@ -93,9 +92,7 @@ def test_only_working_rows_name_a_test() -> None:
     assert [row.line for row in ROWS if row.state != "working" and row.test != "-"] == []
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.state == "working"], ids=lambda row: row.id
-)
+@each("row", [row for row in ROWS if row.state == "working"])
 def test_working_rows_name_a_test_that_exists(row: Row) -> None:
     match = re.fullmatch(r"`(tests/[\w/]+\.py)::(test_\w+)`", row.test)
     assert match, f"line {row.line}: {row.test} is no `tests/path.py::test_name`"

@@ -31,7 +31,9 @@ SEED = 4
 RTOL = 1e-9  # of the norm; sums of signed numbers, in other orders
 
 every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-every_path = pytest.mark.parametrize("path", PATHS)
+every_path = pytest.mark.parametrize(
+    "path", [pytest.param("opt_size", marks=pytest.mark.slow), "opt_flops"]
+)
 slow_peers = pytest.mark.parametrize(
     "file", [f for f in FILES if f.stem.startswith(SLOW_PEER)], ids=lambda file: file.stem
 )

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.backend.backends import BACKENDS
 from tests.backend.calls import OF_THEIR_OWN, calls, operands
+from tests.each import each
 
 from einloom._base.errors import (
     CallError,
@@ -188,7 +189,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("op", "name"), REFUSED)
+@each(("op", "name"), REFUSED)
 def test_dtype_not_claimed(op: str, name: str) -> None:
     """Inference or the backend refuses, and names op and dtype."""
     call = next(call for call in calls(op) if call.shapes[0] and 0 not in call.shapes[0])

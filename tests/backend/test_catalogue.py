@@ -11,6 +11,7 @@ from tests.backend.calls import CALLS, OF_THEIR_OWN, Call
 from tests.backend.inferences import INFERENCES
 from tests.backend.laws import LAWS, einsum_terms
 from tests.backend.scalars import SCALARS
+from tests.each import each
 
 from einloom._base.errors import DTypeError, EinloomError, ProgramError
 from einloom._base.options import options
@@ -48,11 +49,7 @@ def test_row(op: str) -> None:
     assert row.dtypes <= ANY
 
 
-@pytest.mark.parametrize(
-    ("op", "attrs", "inputs", "message"),
-    BAD,
-    ids=[f"{op} {message}" for op, _, _, message in BAD],
-)
+@each(("op", "attrs", "inputs", "message"), BAD)
 def test_refused(
     op: str, attrs: dict[str, Any], inputs: tuple[ArraySpec, ...], message: str
 ) -> None:
@@ -75,7 +72,7 @@ LEGAL = {  # of every class of dtypes, one name
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("call", CALLS, ids=str)
+@each("call", CALLS)
 def test_inferred(call: Call) -> None:
     """Every dtype that the row takes, and the shape of the definition; dtypes that it does not take."""
     equation = einsum_terms(call.op, call.attrs, [len(shape) for shape in call.shapes])

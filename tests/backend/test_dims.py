@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.backend.calls import CALLS, some_dtype
 from tests.backend.inferences import INFERENCES
+from tests.each import each
 
 from einloom._base.errors import EinloomError, ProgramError
 from einloom.backend.catalogue import infer
@@ -337,9 +338,7 @@ def named(inputs: tuple[ArraySpec, ...], one: bool) -> tuple[list[ArraySpec], di
 
 
 @pytest.mark.parametrize("one", [True, False], ids=["names by size", "names by axis"])
-@pytest.mark.parametrize(
-    ("op", "attrs", "inputs"), RULES, ids=[f"{row[0]}-{k}" for k, row in enumerate(RULES)]
-)
+@each(("op", "attrs", "inputs"), RULES)
 def test_rules_work_on_names(op: str, attrs: Any, inputs: Any, one: bool) -> None:
     """Named sizes through the rule, then evaluated, are the rule on integers."""
     specs, sizes = named(inputs, one)

@@ -24,6 +24,7 @@ COMPILED = {
 }
 BLAS = {"float32", "float64", "complex64", "complex128"}
 HALF = {"float16", "bfloat16"}
+SIBLINGS = {"int16", "uint8", "uint16", "uint32"}  # of others in every way but their kernels
 SMALL = {"kernels forced": 0, "as shipped": None, "kernels forbidden": math.inf}
 SETTINGS: list[dict[str, Any]] = [
     *({"small": value} for value in (0, math.inf)),
@@ -174,7 +175,10 @@ def test_small_is_a_number_of_multiplications() -> None:
         assert engine(call, "int64") == "matmul"
 
 
-@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=pytest.mark.slow) if x in SIBLINGS else x for x in DTYPES],
+)
 @pytest.mark.parametrize(
     "call",
     [

@@ -22,6 +22,13 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> BufferCache:
     return BufferCache(limit=64 * PAGE)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _quick_collections() -> None:
+    """What other tests have made and compiled is not looked at by each collection of these."""
+    gc.collect()
+    gc.freeze()
+
+
 class Holder:
     """Something that shows memory by the array interface."""
 

@@ -143,7 +143,13 @@ def zeros(name: str, layout: str, start: int = 0) -> tuple[Any, tuple[int, ...]]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ["float64", "float32", "int32", "complex64", *HALF])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("float64", "complex64", *HALF),
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("float32", "int32")),
+    ],
+)
 def test_reductions(name: str, layout: str) -> None:
     x, axes = zeros(name, layout)
     ops = ("reduce_sum", "reduce_mean", "reduce_max") if name == "float64" else ("reduce_sum",)

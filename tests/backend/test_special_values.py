@@ -15,6 +15,7 @@ from tests.backend import scalars
 from tests.backend.backends import BACKENDS, PATHS, cases, dtypes_of, get, path, put
 from tests.backend.laws import Array, assert_near
 from tests.backend.scalars import bounds
+from tests.each import each
 from tests.tolerance import smallest
 
 from einloom.backend.catalogue import CATALOGUE, infer
@@ -61,7 +62,7 @@ REAL = [case for case in cases(ELEMENTWISE) if class_of(dtype_from_name(case[2])
         ("bool", "int", "uint", "float")]  # fmt: skip
 
 
-@pytest.mark.parametrize(("backend", "op", "name"), REAL)
+@each(("backend", "op", "name"), REAL)
 def test_all_combinations(backend: str, op: str, name: str) -> None:
     """Of special numbers; where the definition has a zero, its sign is right too."""
     dtype = dtype_from_name(name)
@@ -174,7 +175,7 @@ KEEPING = [
 ]
 
 
-@pytest.mark.parametrize(("backend", "op", "name"), KEEPING)
+@each(("backend", "op", "name"), KEEPING)
 def test_in_place(backend: str, op: str, name: str, rng: np.random.Generator) -> None:
     """`out` may be the very operand; the values are those of a fresh `out`."""
     row, dtype = CATALOGUE[op], dtype_from_name(name)

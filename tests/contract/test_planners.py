@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import opt_einsum
 import pytest
+from tests.each import each
 from tests.networks import (
     FAMILIES,
     chain,
@@ -68,9 +69,9 @@ def assert_right(plan: Plan) -> None:
 # Our planners -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("objective", ["time", "flops", "size"])
 @pytest.mark.parametrize("name", PLANNERS)
 @pytest.mark.parametrize("family", FAMILIES)
+@each("objective", ["time", "flops", "size"])
 def test_every_planner_on_every_family(family: str, name: str, objective: Any) -> None:
     network = FAMILIES[family]
     if name == "optimal" and len(network.terms) > 16:

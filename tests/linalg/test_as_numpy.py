@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.each import each
 from tests.linalg.matrices import DTYPES, draw
 
 from einloom import linalg
@@ -82,8 +83,8 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", CALLS)
+@each("dtype", DTYPES)
 def test_as_numpy(name: str, dtype: str) -> None:
     x = draw(np.random.default_rng(7), (2, 3, 4), dtype)
     got, want = CALLS[name](linalg, x), CALLS[name](np.linalg, x)

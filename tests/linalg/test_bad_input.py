@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.each import each
 
 import einloom
 from einloom import linalg
@@ -58,10 +59,8 @@ def test_too_few_axes(name: str) -> None:
         (SQUARE | ANY)[name](np.ones(3))
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float16", "longdouble", "clongdouble", "object", "U3", "datetime64[s]"]
-)
 @pytest.mark.parametrize("name", SQUARE | ANY)
+@each("dtype", ["float16", "longdouble", "clongdouble", "object", "U3", "datetime64[s]"])
 def test_dtypes(name: str, dtype: str) -> None:
     if name == "matrix_power":
         return  # NumPy multiplies what LAPACK does not take

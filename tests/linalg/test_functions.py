@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.each import each
 from tests.linalg.matrices import BATCHES, DTYPES, LAYOUTS, Array, adjoint, draw
 from tests.linalg.oracles import OPS, Op, close
 
@@ -43,9 +44,9 @@ def check(op: Op, given: tuple[Array, ...], found: Any, dtype: str) -> None:
             close(got, want, dtype, scale * 4)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("name", OPS)
+@each("shape", SHAPES)
+@each("batch", BATCHES)
 def test_shapes(
     rng: np.random.Generator, name: str, batch: tuple[int, ...], shape: tuple[int, int]
 ) -> None:
@@ -64,8 +65,8 @@ def test_shapes(
             assert not isinstance(x, np.ndarray) or not x.size or x.flags.c_contiguous
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", OPS)
+@each("layout", LAYOUTS)
 def test_layouts(rng: np.random.Generator, name: str, layout: str) -> None:
     """The same bits or nearly, however elements lie in memory."""
     op = OPS[name]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.each import each
 from tests.tolerance import eps
 
 from einloom import options
@@ -14,7 +15,7 @@ from einloom.backend.cpu.linalg import members
 DTYPES = ("float32", "float64", "complex64", "complex128")
 dtypes = pytest.mark.parametrize("dtype", DTYPES)
 ways = pytest.mark.parametrize("small", [0, float("inf")], ids=["compiled", "plain"])
-batches = pytest.mark.parametrize("batch", [(), (5,), (2, 3), (0,)])
+batches = each("batch", [(), (5,), (2, 3), (0,)])
 
 
 def random(shape: tuple[int, ...], dtype: str) -> Any:
@@ -37,8 +38,8 @@ def near(x: Any, y: Any, dtype: str) -> None:
 @dtypes
 @ways
 @batches
-@pytest.mark.parametrize("shape", [(1, 1), (4, 4), (7, 3), (3, 7), (0, 3), (3, 0)])
-@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+@each("shape", [(1, 1), (4, 4), (7, 3), (3, 7), (0, 3), (3, 0)])
+@each("mode", ["reduced", "complete", "r"])
 def test_qr_pivoted(dtype: str, small: float, batch: Any, shape: Any, mode: str) -> None:
     a = random((*batch, *shape), dtype)
     with options(small=small):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.each import each
 from tests.tolerance import eps
 
 from einloom import DTypeError, EinloomError, OptionError, ShapeError, linalg
@@ -46,8 +47,8 @@ def rank_by_definition(s: Any, cutoff: float, mode: str, max_rank: int | None) -
 
 
 @dtypes
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("shape", SHAPES)
+@each("batch", BATCHES)
+@each("shape", SHAPES)
 def test_without_a_cutoff_it_is_the_svd(dtype: str, batch: Any, shape: Any) -> None:
     a = random(np.random.default_rng(1), (*batch, *shape), dtype)
     u, s, vh, ranks, discarded = truncated_svd(a)

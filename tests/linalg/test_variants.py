@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
+from tests.each import each
 from tests.linalg.hard import MATRICES
 from tests.tolerance import eps
 
@@ -28,8 +29,8 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 BATCHES = ((), (3,), (2, 3), (0,))
 SHAPES = ((1, 1), (5, 5), (7, 3), (3, 7), (0, 4), (4, 0))
 dtypes = pytest.mark.parametrize("dtype", DTYPES)
-batches = pytest.mark.parametrize("batch", BATCHES)
-shapes = pytest.mark.parametrize("shape", SHAPES)
+batches = each("batch", BATCHES)
+shapes = each("shape", SHAPES)
 names = pytest.mark.parametrize("name", MATRICES)
 
 
@@ -165,7 +166,7 @@ def test_polar_is_as_accurate_as_scipys(name: str) -> None:
 
 @dtypes
 @batches
-@pytest.mark.parametrize("n", [0, 1, 2, 5, 12])
+@each("n", [0, 1, 2, 5, 12])
 @pytest.mark.parametrize("output", ["real", "complex"])
 def test_schur(dtype: str, batch: Any, n: int, output: Any) -> None:
     a = random((*batch, n, n), dtype)

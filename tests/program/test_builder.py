@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.backend.calls import CALLS, Call, some_dtype
+from tests.each import each
 
 from einloom._base.errors import ExtensionError, ProgramError
 from einloom.backend.spec import ArraySpec
@@ -18,7 +19,7 @@ from einloom.program.verify import verify
 F8 = np.dtype("float64")
 
 
-@pytest.mark.parametrize("call", CALLS, ids=str)
+@each("call", CALLS)
 def test_any_op(call: Call) -> None:
     build = Builder()
     dtype = some_dtype(call.op)

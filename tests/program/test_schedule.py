@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cases import lay_out
+from tests.each import each
 from tests.program.programs import random_program
 
 from einloom._base.options import options
@@ -311,10 +312,10 @@ PROGRAMS: list[Make] = [
 ]
 
 
-@pytest.mark.parametrize("layout", ["C", "transposed", "reversed", "sliced", "unaligned"])
 @pytest.mark.parametrize("small", [0, math.inf], ids=["kernels", "no kernels"])
 @pytest.mark.parametrize("dtype", ["float64", "int64"])
 @pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
+@each("layout", ["C", "transposed", "reversed", "sliced", "unaligned"])
 def test_peak_is_an_upper_bound(
     make: Make, dtype: str, small: float, layout: str, rng: np.random.Generator
 ) -> None:

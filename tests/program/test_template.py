@@ -13,6 +13,7 @@ import pytest
 from tests.backend.calls import CALLS, some_dtype
 from tests.backend.inferences import INFERENCES
 from tests.backend.test_dims import named
+from tests.each import each
 
 from einloom._base.errors import DTypeError, EinloomError, FileFormatError, ProgramError, ShapeError
 from einloom.backend.cpu import cpu
@@ -88,7 +89,7 @@ RULES += [row[:3] for row in INFERENCES]
 
 
 @pytest.mark.parametrize("one", [True, False], ids=["names by size", "names by axis"])
-@pytest.mark.parametrize(("op", "attrs", "inputs"), RULES, ids=[row[0] for row in RULES])
+@each(("op", "attrs", "inputs"), RULES)
 def test_every_op_binds(op: str, attrs: Any, inputs: tuple[ArraySpec, ...], one: bool) -> None:
     """To what the builder makes of integers; sizes that were symbolic are sizes like others."""
     build, exact = Builder(), Builder()
