@@ -116,7 +116,7 @@ def linalg(quick: bool) -> Iterator[CaseResult]:
 
 
 def cases(op: str, quick: bool = False, dtypes: tuple[str, ...] = DTYPES) -> Iterator[CaseResult]:
-    """All of one op."""
+    """One op on batches."""
     for dtype in dtypes:
         orders = QUICK if quick else ORDERS if dtype == DTYPES[0] else FEWER
         for n in orders:
@@ -124,9 +124,14 @@ def cases(op: str, quick: bool = False, dtypes: tuple[str, ...] = DTYPES) -> Ite
             yield case(
                 op, dtype, n, 3 if quick else max(1, int(OPS[op].megabytes * 1e6 // size)), quick
             )
-        for n in () if quick or dtype != DTYPES[0] else SMALL_ORDERS:
+
+
+def few(quick: bool) -> Iterator[CaseResult]:
+    """Batches of one and ten matrices."""
+    for name in () if quick else OPS:
+        for n in SMALL_ORDERS:
             for count in FEW:
-                yield case(op, dtype, n, count, quick, "few")
+                yield case(name, DTYPES[0], n, count, quick, "few")
 
 
 def case(op: str, dtype: str, n: int, count: int, quick: bool, band: str = "") -> CaseResult:
@@ -273,5 +278,6 @@ class _Sample:
 
 PARTS: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     **{op: partial(cases, op) for op in OPS},
+    "few": few,
     "calls": calls,
 }
