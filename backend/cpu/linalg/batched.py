@@ -13,6 +13,7 @@ import numpy as np
 
 from ...dtypes import real_of
 from ..kernels.linalg.steps import LOWER, UPPER
+from . import by_rows
 from .finite import cleared, spoil
 from .panels import made
 from .plain import Array, QRMode, Trans, lowered, risen, shrunk, tell_nan
@@ -72,6 +73,9 @@ def lu(a: Array, *, overwrite: bool = False) -> tuple[Array, Array, Array]:
     (m, n), info = a.shape[-2:], _info(a)
     packed, pivots = _new(a, m, n), _new(a, min(m, n), dtype=np.int32)
     a, powers = lifted(a)
+    if by_rows.suits(a):
+        by_rows.factored(stacked(a), stacked(packed), stacked(pivots, 1), stacked(info, 0))
+        return lowered(packed, powers), pivots, info
     steps = Steps(a.dtype)
     work, rows = _packed(steps, a), steps.constant(m)
     found, code = steps.array(stacked(pivots, 1)), steps.array(stacked(info, 0))
@@ -120,13 +124,20 @@ def _diagonal(a: Array) -> tuple[Array, Array]:
     """Diagonals of u, and the sign of the exchanges."""
     m, info = a.shape[-1], _info(a)
     diagonal, pivots = _new(a, m), _new(a, m, dtype=np.int32)
-    steps = Steps(a.dtype)
-    work, size = _packed(steps, a), steps.constant(m)
-    found = steps.array(stacked(pivots, 1))
-    steps.call("getrf", size, size, work, size, found, steps.array(stacked(info, 0)))
-    steps.copy(work, (m + 1, 0), steps.array(stacked(diagonal, 1)), (1, 0), (m, 1))
-    steps.run(info.size)
-    odd = (pivots != np.arange(1, m + 1, dtype=np.int32)).sum(axis=-1) % 2
+    if by_rows.suits(a):
+        found = by_rows.factored(stacked(a), None, stacked(pivots, 1), stacked(info, 0))
+        diagonal = found.reshape(diagonal.shape)
+    else:
+        steps = Steps(a.dtype)
+        work, size = _packed(steps, a), steps.constant(m)
+        steps.call(
+            "getrf", size, size, work, size, steps.array(stacked(pivots, 1)),
+            steps.array(stacked(info, 0)),
+        )  # fmt: skip
+        steps.copy(work, (m + 1, 0), steps.array(stacked(diagonal, 1)), (1, 0), (m, 1))
+        steps.run(info.size)
+        pivots -= 1
+    odd = (pivots != np.arange(m, dtype=np.int32)).sum(axis=-1) % 2
     return diagonal, np.where(odd, -1.0, 1.0).astype(real_of(a.dtype))
 
 

@@ -24,10 +24,11 @@ Array = np.ndarray[Any, Any]
 
 @cache
 def address(name: str) -> int:
-    """Of a routine of LAPACK with 32-bit integers."""
-    from scipy.linalg import cython_lapack
+    """Of a routine of LAPACK or BLAS with 32-bit integers."""
+    from scipy.linalg import cython_blas, cython_lapack
 
-    capsule = cython_lapack.__pyx_capi__[name]
+    known = cython_lapack.__pyx_capi__
+    capsule = known[name] if name in known else cython_blas.__pyx_capi__[name]
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = (
         ctypes.c_char_p,
