@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from logging import DEBUG
 from typing import Any
 
 import numpy as np
@@ -353,13 +354,9 @@ def search(
         result = reusing(result, planner, problem, _plan_of)
     elif reuses and n_runs and callable(decides):
         result = min(result, reusing(result, planner, problem, _plan_of), key=decides)
-    log.debug(
-        "%s: %d operands planned by %s in %s",
-        call,
-        len(dtypes),
-        result.planner,
-        format_seconds(time.perf_counter() - begin),
-    )
+    if log.isEnabledFor(DEBUG):
+        spent = format_seconds(time.perf_counter() - begin)
+        log.debug("%s: %d operands planned by %s in %s", call, len(dtypes), result.planner, spent)
     if memory_limit is None:
         return result
     limit, is_auto = memory_limit, choice in ("auto", None)
@@ -451,7 +448,11 @@ def _network(
     """Network, groups, dtypes and layouts of the arguments of `plan`."""
     wanted = as_dtype(dtype, call)
     if isinstance(source, Network):
-        operands = list(given) or list(source.shapes)
+        if not given:
+            kind = np.dtype(np.float64) if wanted is None else wanted.newbyteorder("=")
+            n = len(source.shapes)
+            return source, (), (kind,) * n, (None,) * n
+        operands = list(given)
         if len(operands) != len(source.shapes):
             raise ShapeError(
                 f"{call}: the network has {len(source.shapes)} tensors, got {len(operands)}"

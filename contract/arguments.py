@@ -46,6 +46,8 @@ class Asked(NamedTuple):
 def spec_of(operand: Any, dtype: DType | None, call: str, position: int) -> ArraySpec:
     """Dtype and shape of an operand, or of a shape given as a tuple (float64 unless `dtype`)."""
     if isinstance(operand, tuple):
+        if set(map(type, operand)) <= {int} and min(operand, default=0) >= 0:
+            return ArraySpec(dtype or np.dtype(np.float64), operand)
         if any(isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 0 for n in operand):
             raise CallError(
                 f"{call}: operand {position} is the tuple {operand!r:.60}; a tuple is a shape, "
@@ -82,6 +84,10 @@ def result_dtype(
         raise OptionError(f"{call}(casting={casting!r}): give one of {', '.join(CASTINGS)}")
     if is_view and out is None and (target is None or target == dtypes[0]):
         return dtypes[0]  # a view computes nothing: any dtype will do
+    first = dtypes[0]
+    is_one = target is None and out is None and dtypes.count(first) == len(dtypes)
+    if is_one and first.isnative and is_number(first):
+        return first
     for position, given in enumerate(dtypes):
         if not is_number(given):
             raise DTypeError(

@@ -140,12 +140,14 @@ class Network:
     @cached_property
     def carried(self) -> tuple[frozenset[int], ...]:
         """Labels that each tensor really carries: a broadcast axis carries none."""
-        return tuple(
-            frozenset(
-                label for label, n in zip(term, shape, strict=True) if n == self.extents[label]
-            )
-            for term, shape in zip(self.terms, self.shapes, strict=True)
-        )
+        extents = self.extents
+        found = []
+        for term, shape in zip(self.terms, self.shapes, strict=True):
+            sizes = [extents[label] for label in term]
+            if tuple(sizes) != shape:
+                term = tuple([x for x, n, own in zip(term, sizes, shape, strict=True) if n == own])
+            found.append(frozenset(term))
+        return tuple(found)
 
     @cached_property
     def open(self) -> frozenset[int]:

@@ -33,11 +33,12 @@ from .cost import total_cost
 from .network import Network
 from .plan import Plan
 from .planners import PLANNERS, Candidate, Planner, Problem
+from .planners.few import SQUARED, few_of
 from .planners.portfolio import worth
 from .tree import ContractionTree
 
 FORMAT, VERSION = "einloom.tree", 1
-CANONICAL = range(9, 20_001)  # tensors; of fewer the best tree is found sooner than a form
+CANONICAL = 20_000  # tensors up to which there is a form; of few the best tree is found sooner
 CHEAP = 300  # tensors up to which a form is as cheap as any search
 LONG = 1.0  # seconds of search beside which the form of a larger one is
 MOST_BYTES = 256 << 20  # of all files
@@ -87,8 +88,9 @@ def remembering(planner: Planner, choice: Any) -> Planner:
 def _pays(name: str, network: Network, problem: Problem) -> bool:
     """Whether a form costs little beside a search: about three greedy runs, in large networks."""
     n = len(network.terms)
-    if n not in CANONICAL or n <= CHEAP:
-        return n in CANONICAL
+    few = few_of(problem) if name == "auto" else SQUARED
+    if n <= CHEAP or n > CANONICAL:
+        return few < n <= CHEAP
     if problem.budget is not None or problem.seconds is not None or name != "auto":
         return name not in ("greedy", "elimination")
     cost = total_cost(network, PLANNERS["greedy"](network, problem).tree).cost

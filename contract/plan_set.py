@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .._base.errors import CallError, DTypeError, MemoryLimitError, OptionError, ShapeError
+from .._base.errors import CallError, DTypeError, OptionError, ShapeError
 from .._base.numbers import format_bytes, format_count
 from .._base.options import options
 from ..backend.cpu import cpu
@@ -17,15 +17,15 @@ from ..backend.door import as_ndarray
 from ..backend.spec import ArraySpec, compute_dtype, dtype_name
 from ..program.executable import Executable
 from ..program.ir import Program
-from ..program.schedule import schedule
+from ..program.sliced import SlicedExecutable
 from .api import _planned
 from .arguments import as_dtype, memory_limit_bytes, spec_of
 from .expression import native
-from .lower_set import lower_set
 from .plan import Plan
 from .plan_cache import name_of
 from .plan_set_file import set_from_json, set_to_json
 from .planners import Problem
+from .set_groups import Group, grouped, names_of, peak_of, program_of, results_bytes, room_of
 from .sharing import shared, steps_of
 from .values import Values
 from .weigh import rates
@@ -45,6 +45,9 @@ class PlanSet:
         terms: for each equation the names of its operands.
         keys: names of the results, or None where they have none.
         apart: multiplications of the best plans of each equation by itself.
+        groups: within a memory limit, the equations that run together, one group after another; empty where
+            all do. What is sliced is a group of its own.
+        memory_limit: bytes that the peak is to stay below, or None. Sets that differ in it alone are equal.
     """
 
     plans: tuple[Plan, ...]
@@ -53,14 +56,25 @@ class PlanSet:
     terms: tuple[tuple[str, ...], ...]
     keys: tuple[Hashable, ...] | None
     apart: int
+    groups: tuple[Group, ...] = ()
+    memory_limit: int | None = field(default=None, compare=False)
+
+    @property
+    def parts(self) -> tuple[Group, ...]:
+        """The equations that run together, one group after another."""
+        return self.groups or (tuple(range(len(self.plans))),)
 
     @cached_property
     def _steps(self) -> list[list[int]]:
-        """The multiplications of each different step, once for each equation that takes it."""
-        joint = [k for k, plan in enumerate(self.plans) if _is_joint(plan)]
-        made = _values([self.plans[k] for k in joint], [self.terms[k] for k in joint])
-        steps = list(steps_of(made, [self.plans[k].tree for k in joint]).values())
-        return steps + [[plan.cost] for plan in self.plans if not _is_joint(plan)]
+        """The multiplications of each different step of a group, once for each equation that takes it; of
+        an equation that is not shared, all of its steps as one."""
+        found: list[list[int]] = []
+        for group in self.parts:
+            joint = [k for k in group if _is_joint(self.plans[k])]
+            made = _values([self.plans[k] for k in joint], [self.terms[k] for k in joint])
+            found += steps_of(made, [self.plans[k].tree for k in joint]).values()
+            found += [[self.plans[k].cost] for k in group if not _is_joint(self.plans[k])]
+        return found
 
     @property
     def cost(self) -> int:
@@ -78,16 +92,29 @@ class PlanSet:
         return sum(len(step) > 1 for step in self._steps)
 
     @cached_property
+    def programs(self) -> tuple[Program, ...]:
+        """Of each group one program with a result for each equation, after all passes; of one that is
+        sliced, that of a slice."""
+        return tuple(program_of(self, self.plans, group) for group in self.parts)
+
+    @property
     def program(self) -> Program:
-        """One program with a result for each equation, after all passes."""
-        number = {name: k for k, name in enumerate(self.operands)}
-        given = [[number[name] for name in names] for names in self.terms]
-        return lower_set(self.plans, given, self.specs)
+        """The program of all equations, where they run together."""
+        if len(self.programs) > 1:
+            raise CallError(
+                f"PlanSet.program: within the memory limit the equations run in {len(self.parts)} groups; "
+                f"`programs` has one for each"
+            )
+        return self.programs[0]
 
     @cached_property
     def peak_bytes(self) -> int:
         """Operands, intermediates, scratch and all results at the worst moment of a call, in bytes."""
-        return schedule(self.program, cpu()).peak_bytes
+        worst = done = 0
+        for group in self.parts:
+            worst = max(worst, peak_of(self, self.plans, group, done))
+            done += results_bytes(self.plans, group)
+        return worst
 
     def to_json(self) -> str:
         """One JSON document; names of results other than strings, integers and tuples of these become
@@ -106,7 +133,7 @@ class PlanSet:
             f"{format_count(self.cost)} multiplications, {format_count(self.apart)} apart "
             f"({saved:.1%} saved)",
             f"{self.n_steps} steps, of which several equations take {self.n_shared}",
-            f"peak {format_bytes(self.peak_bytes)}",
+            f"peak {format_bytes(self.peak_bytes)}{self._groups_in_words()}",
         ]
         for k, (plan, names) in enumerate(zip(self.plans, self.terms, strict=True)):
             if k == ROWS:
@@ -117,6 +144,12 @@ class PlanSet:
                 f"  {result}: {' '.join(names):.60}, {format_count(plan.cost)} multiplications"
             )
         return "\n".join(lines)
+
+    def _groups_in_words(self) -> str:
+        if not self.groups:
+            return ""
+        n_sliced = sum(bool(plan.sliced) for plan in self.plans)
+        return f", in {len(self.groups)} groups, {n_sliced} of them in slices"
 
     def __repr__(self) -> str:
         return f"<PlanSet of {len(self.plans)} equations: cost {format_count(self.cost)}>"
@@ -131,22 +164,31 @@ class ExpressionSet:
 
     def __init__(self, plan: PlanSet) -> None:
         self.plan = plan
-        self._executable = Executable(plan.program, cpu())
+        self._executables: list[Executable | SlicedExecutable] = []
+        done = 0
+        for group, program in zip(plan.parts, plan.programs, strict=True):
+            first = plan.plans[group[0]]
+            self._executables.append(
+                SlicedExecutable(program, first.assembly, cpu())
+                if first.sliced
+                else Executable(program, cpu(), limit=room_of(plan, group, done))
+            )
+            done += results_bytes(plan.plans, group)
 
     @property
     def program(self) -> Program:
-        """The program of all equations after all passes."""
-        return self._executable.program
+        """The program of all equations after all passes, where they run together."""
+        return self.plan.program
 
     @property
     def source(self) -> str:
-        """The generated Python function."""
-        return self._executable.source
+        """The generated Python functions, one for each group."""
+        return "\n\n".join(executable.source for executable in self._executables)
 
     @property
     def peak_bytes(self) -> int:
         """Predicted peak of operands, intermediates, scratch and results."""
-        return self._executable.peak_bytes
+        return self.plan.peak_bytes
 
     def __call__(self, arrays: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         given = {**(arrays or {}), **named}
@@ -170,11 +212,24 @@ class ExpressionSet:
                     f"expression: {name} has dtype {x.dtype}, compiled for {dtype_name(spec.dtype)}; convert "
                     f"it (x.astype), or compile again for other dtypes"
                 )
-        made = self._executable.run(*operands)
-        results = _apart(made if len(self.program.outputs) > 1 else (made,))
+        results = _apart(self._run(dict(zip(names, operands, strict=True))))
         return (
             results if self.plan.keys is None else dict(zip(self.plan.keys, results, strict=True))
         )
+
+    def _run(self, operands: Mapping[str, Any]) -> list[Any]:
+        """The result of each equation, group by group; only one group keeps memory between calls."""
+        plan, results = self.plan, list[Any]()
+        for group, executable in zip(plan.parts, self._executables, strict=True):
+            if isinstance(executable, SlicedExecutable):
+                (k,) = group
+                results.append(executable(*(operands[name] for name in plan.terms[k])))
+            else:
+                made = executable.run(*(operands[name] for name in names_of(plan, group)))
+                results += made if len(group) > 1 else (made,)
+            if len(plan.parts) > 1:
+                executable.release()
+        return results
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ExpressionSet, (self.plan,)
@@ -190,6 +245,7 @@ def plan_set(
     dtype: Any = None,
     objective: str = "time",
     planner: Any = "auto",
+    memory_limit: int | float | str | None = None,
     budget: int | float | None = None,
     seed: int = 0,
 ) -> PlanSet:
@@ -206,6 +262,9 @@ def plan_set(
         dtype: of shapes and of the results, as in `plan`.
         objective: "time", "flops" or "write".
         planner: the name of a planner, for each equation by itself.
+        memory_limit: bytes that the predicted peak must not exceed, as in `plan`: operands, all results and
+            what is in between. Where it would, neighbouring equations run in groups, one after another, that
+            share nothing; what does not fit by itself is sliced.
         budget: of each of these searches, as in `plan`.
         seed: the same seed gives the same plans.
 
@@ -215,7 +274,7 @@ def plan_set(
     Raises:
         SubscriptError, ShapeError, DTypeError, OptionError: bad input, named.
         CallError: an operand that is missing, or no equation.
-        MemoryLimitError: the peak is above the option memory_limit: the program is not sliced.
+        MemoryLimitError: an equation does not fit beside the operands and the results before it, in slices.
 
     Complexity: of up to eight tensors all trees are looked at, 3^n for each equation; of more, trees of other
     equations, n^2 for each.
@@ -239,15 +298,17 @@ def plan_set(
     for name in names:
         if name not in operands:
             raise CallError(f"plan_set: operand {name!r} is named by an equation and not given")
-    limit = memory_limit_bytes(None, "plan_set")
-    with options(memory_limit=None):  # of all together
-        apart = [
-            _planned(
+    limit = memory_limit_bytes(memory_limit, "plan_set")
+
+    def alone(k: int, room: int | None) -> Plan:
+        text, *given = expressions[k]
+        with options(memory_limit=None):  # that is of all together
+            return _planned(
                 "plan_set", text, [operands[name] for name in given], dtype, (),
-                objective=objective, planner=planner, budget=budget, seed=seed,
-            )
-            for text, *given in expressions
-        ]  # fmt: skip
+                objective=objective, planner=planner, memory_limit=room, budget=budget, seed=seed,
+            )  # fmt: skip
+
+    apart = [alone(k, None) for k in range(len(expressions))]
     if any(plan.planner.startswith("parentheses") for plan in apart):
         raise OptionError("plan_set: the order is chosen for all equations; leave out parentheses")
     terms = tuple(tuple(given) for _, *given in expressions)
@@ -255,14 +316,18 @@ def plan_set(
     specs = [spec_of(operands[name], wanted, "plan_set", k) for k, name in enumerate(names)]
     specs = [replace(spec, dtype=spec.dtype.newbyteorder("=")) for spec in specs]
     found = PlanSet(
-        _joint(apart, terms), names, tuple(specs), terms, keys, sum(plan.cost for plan in apart)
+        _joint(apart, terms),
+        names,
+        tuple(specs),
+        terms,
+        keys,
+        sum(plan.cost for plan in apart),
+        memory_limit=limit,
     )
-    if limit is not None and found.peak_bytes > limit:
-        raise MemoryLimitError(
-            f"plan_set: the option memory_limit is {format_bytes(limit)}, the predicted peak "
-            f"{format_bytes(found.peak_bytes)}, and sets are not sliced; plan the equations one by one"
-        )
-    return found
+    if limit is None or found.peak_bytes <= limit:
+        return found
+    plans, groups = grouped(found, alone)
+    return replace(found, plans=plans, groups=groups)
 
 
 def compile_set(
@@ -311,8 +376,8 @@ def _listed(equations: Any) -> tuple[list[tuple[Any, ...]], tuple[Hashable, ...]
 
 
 def _is_joint(plan: Plan) -> bool:
-    """Whether steps of the plan may be shared: it has some, and something to multiply."""
-    return len(plan.network.terms) > 1 and 0 not in plan.network.extents
+    """Whether steps of the plan may be shared: it has some, something to multiply, and no slices."""
+    return len(plan.network.terms) > 1 and 0 not in plan.network.extents and not plan.sliced
 
 
 def _values(plans: Sequence[Plan], terms: Sequence[Sequence[str]]) -> list[Values]:

@@ -13,7 +13,8 @@ from .plan import Plan, _ints, _label_from_json, _label_to_json, _version
 if TYPE_CHECKING:
     from .plan_set import PlanSet
 
-FORMAT, VERSION = "einloom.plan_set", 1
+FORMAT, VERSION = "einloom.plan_set", 2
+"""1 had no groups."""
 
 
 def set_to_json(together: PlanSet) -> str:
@@ -34,6 +35,8 @@ def set_to_json(together: PlanSet) -> str:
             "terms": together.terms,
             "plans": [json.loads(plan.to_json()) for plan in together.plans],
             "apart": together.apart,
+            "groups": together.groups,
+            "memory_limit": together.memory_limit,
         }
     )
 
@@ -58,12 +61,14 @@ def _from_document(data: dict[str, Any]) -> PlanSet:
     rows = zip(operands, data["dtypes"], data["shapes"], data["layouts"], strict=True)
     specs = {name: _spec(*row) for name, *row in rows}
     plans = tuple(Plan.from_json(json.dumps(plan)) for plan in data["plans"])
-    for plan, names in zip(plans, terms, strict=True):
+    groups = _groups(data, len(plans))
+    own = {group[0] for group in groups if len(group) == 1}
+    for k, (plan, names) in enumerate(zip(plans, terms, strict=True)):
         if plan.network.shapes != tuple(specs[name].shape for name in names):
             raise ValueError(f"shapes, of {', '.join(names):.60}")
         if plan.dtypes != tuple(specs[name].dtype for name in names):
             raise ValueError(f"dtypes, of {', '.join(names):.60}")
-        if plan.sliced or plan.constants or plan.conj or plan.strip_exponent:
+        if (plan.sliced and k not in own) or plan.constants or plan.conj or plan.strip_exponent:
             raise ValueError("plans, of which one does what sets do not")
     keys = None if data["keys"] is None else tuple(map(_label_from_json, data["keys"]))
     is_list = type(data["keys"]) in (list, type(None))
@@ -71,7 +76,24 @@ def _from_document(data: dict[str, Any]) -> PlanSet:
         raise ValueError("keys, one for each plan")
     if type(data["apart"]) is not int or data["apart"] < 0:
         raise ValueError(f"apart, got {data['apart']!r:.40}")
-    return PlanSet(plans, operands, tuple(specs.values()), terms, keys, data["apart"])
+    return PlanSet(
+        plans, operands, tuple(specs.values()), terms, keys, data["apart"], groups, _limit(data)
+    )
+
+
+def _limit(data: dict[str, Any]) -> int | None:
+    limit = data["memory_limit"] if data["version"] > 1 else None
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise ValueError(f"memory_limit, got {limit!r:.40}")
+    return limit
+
+
+def _groups(data: dict[str, Any], n: int) -> tuple[tuple[int, ...], ...]:
+    """All equations in order, cut into groups; or none."""
+    groups = tuple(map(_ints, data["groups"])) if data["version"] > 1 else ()
+    if groups and ([k for group in groups for k in group] != list(range(n)) or () in groups):
+        raise ValueError(f"groups, got {data['groups']!r:.40}")
+    return groups
 
 
 def _names(row: Any) -> tuple[str, ...]:

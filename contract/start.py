@@ -11,7 +11,8 @@ from .network import Network
 from .plan import Plan
 from .planners import Candidate, Planner, Problem, auto
 from .planners.core.run import PLAIN, Core, Graph, core_of
-from .planners.portfolio import EXACT, begin_clock, best_tree, steps_of
+from .planners.few import few_of
+from .planners.portfolio import begin_clock, best_tree, steps_of
 from .regrow import regrown
 from .tree import ContractionTree, Step, depth_first
 from .weigh import weigh
@@ -71,7 +72,7 @@ def refined(
     graph = Graph.of(network.carried, network.open, network.extents)
     core = core_of(graph, graph.n > PLAIN)
     known = _known(network, problem, trees, core)
-    if graph.n <= EXACT:
+    if graph.n <= few_of(problem):
         found = auto(network, problem)
     else:
         result, complete = best_tree(graph, problem, problem.seconds, known[0].ssa_path)

@@ -230,6 +230,10 @@ class Executable:
         results = tuple(values[slot] for slot in self.program.outputs)
         return results[0] if len(results) == 1 else results
 
+    def release(self) -> None:
+        """Let go of the memory that is kept for the next call; calls in progress keep theirs."""
+        self._arenas.clear()
+
     def _in_arena(self) -> tuple[int, ...]:
         """Slots whose arrays an arena has: those with a place, and what are always views of them."""
         if not self.schedule.has_arena:

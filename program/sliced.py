@@ -162,6 +162,12 @@ class SlicedExecutable:
         each = f"# for each of {self.n_slices} slices\n{self.each.source}"
         return each if self.once is None else f"# once\n{self.once.source}\n{each}"
 
+    def release(self) -> None:
+        """Let go of the memory that is kept for the next call."""
+        for part in (self.once, self.each):
+            if part is not None:
+                part.release()
+
     def __call__(
         self, *arrays: Any, out: Any = None, alpha: Any = 1, beta: Any = 0, order: Any = "C"
     ) -> Any:
@@ -328,6 +334,12 @@ class ScaledSlices(SlicedExecutable):
         super().__init__(program, assembly, backend)
         self.bytes = scaled_bytes(program, assembly, backend)
         self._last = Executable(to_decimal(assembly.spec), backend)
+
+    def release(self) -> None:
+        """Let go of the memory that is kept for the next call."""
+        for part in (self.once, self.each):
+            if part is not None:
+                part.release()
 
     def __call__(
         self, *arrays: Any, out: Any = None, alpha: Any = 1, beta: Any = 0, order: Any = "C"

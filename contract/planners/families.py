@@ -7,8 +7,9 @@ import time
 from ..._base.errors import OptionError
 from ..network import Network
 from .core.run import Graph, core_of
+from .few import few_of
 from .parts import Found, by_parts
-from .portfolio import ENTRY, EXACT, noise_of, seed_of, steps_of, worth
+from .portfolio import ENTRY, noise_of, seed_of, steps_of, worth
 from .problem import Candidate, Problem
 
 MOST = 16  # tensors of a connected part of which all trees are looked at
@@ -71,7 +72,7 @@ def optimal(network: Network, problem: Problem) -> Candidate:
                 f'planner "optimal" looks at all trees of up to {MOST} connected tensors, here are '
                 f'{graph.n}; use "auto", "dp" (opt_einsum\'s dynamic programming) or a path of your own'
             )
-        core = core_of(graph, graph.n > EXACT)
+        core = core_of(graph, graph.n > few_of(problem))
         path = core.exact(core.terms(problem.terms()))
         return Found(steps_of(path), "optimal", problem.objective != "size")
 

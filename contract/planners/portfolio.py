@@ -22,10 +22,10 @@ from ...backend.cpu.threads import parallel_for
 from ..network import Network
 from .acyclic import best_path, forest_of
 from .core.run import PATIENT, PLAIN, Graph, core_of, load
+from .few import best_of_few, few_of
 from .parts import Found, by_parts
 from .problem import Candidate, Problem
 
-EXACT = 8  # tensors up to which the best of all trees is found
 FIRST = 32  # runs of the first batch: greedy search and elimination
 ELIMINATION = (1, 9)  # of these, by elimination without noise
 CUT = 8  # of the second: bipartition
@@ -74,6 +74,8 @@ T = TypeVar("T")
 
 def auto(network: Network, problem: Problem) -> Candidate:
     """The best tree of the portfolio."""
+    if (found := best_of_few(network, problem)) is not None:
+        return found
     begin_clock(network, problem)
     end = None if problem.seconds is None else time.perf_counter() + problem.seconds
 
@@ -81,7 +83,7 @@ def auto(network: Network, problem: Problem) -> Candidate:
 
     def search(graph: Graph, share: float) -> Found:
         nonlocal stopped
-        if graph.n <= EXACT:
+        if graph.n <= most:
             core = core_of(graph)
             path = core.exact(core.terms(problem.terms()))
             return Found(steps_of(path), "optimal", problem.objective != "size")
@@ -90,7 +92,8 @@ def auto(network: Network, problem: Problem) -> Candidate:
         stopped = stopped or not found.complete
         return found
 
-    return by_parts(network, search, "auto", EXACT)
+    most = few_of(problem)
+    return by_parts(network, search, "auto", most)
 
 
 def best_tree(

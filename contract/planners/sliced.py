@@ -23,9 +23,9 @@ from typing import Any
 from ..network import Network
 from .core.arrays import BITS, UNIT
 from .core.run import PLAIN, Graph, core_of
+from .few import few_of
 from .parts import Found, by_parts
 from .portfolio import (
-    EXACT,
     MANY,
     PROPOSAL,
     WORTH,
@@ -69,7 +69,7 @@ class Cut:
 def sliced(network: Network, problem: Problem) -> Candidate:
     """The best tree and labels to slice for results of at most memory_limit / itemsize elements.
 
-    Of each connected part of more than EXACT tensors; what the parts make together may be larger.
+    Of each connected part of more than a few tensors; what the parts make together may be larger.
     """
     most = max(1.0, (problem.memory_limit or math.inf) / problem.itemsize)
     begin_clock(network, problem)
@@ -77,7 +77,7 @@ def sliced(network: Network, problem: Problem) -> Candidate:
 
     def search(graph: Graph, share: float) -> Found:
         seconds = None if end is None else share * (end - time.perf_counter())
-        if graph.n <= EXACT:
+        if graph.n <= few_of(problem):
             core = core_of(graph)
             return Found(steps_of(core.exact(core.terms(problem.terms()))), "optimal")
         if graph.n > MANY:  # every look at all labels and steps takes its time: left to the caller
@@ -85,7 +85,7 @@ def sliced(network: Network, problem: Problem) -> Candidate:
             return Found(steps_of(best.path), best.kind, complete=complete)
         return _Search(graph, problem, most, seconds).found()
 
-    return by_parts(network, search, "auto", EXACT)
+    return by_parts(network, search, "auto", few_of(problem))
 
 
 class _Search:

@@ -98,7 +98,7 @@ def test_other_names_in_strings() -> None:
 @pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize(
     "network",
-    [ring(9), chain(12), grid(4, 5), regular(3, 30, 1)],
+    [ring(11), chain(12), grid(4, 5), regular(3, 30, 1)],
     ids=["ring", "chain", "grid", "regular"],
 )
 def test_another_order_is_the_same_problem(network: Network) -> None:
@@ -130,7 +130,7 @@ def test_results_are_right() -> None:
     r = random.Random(11)
     rng = np.random.default_rng(11)
     for _ in range(25):
-        network = random_network(r, r.randint(9, 11), sizes=(1, 2))
+        network = random_network(r, r.randint(11, 13), sizes=(1, 2))
         for one in (network, relabelled(r, network), relabelled(r, network)):
             arrays = [rng.integers(-3, 4, shape) for shape in one.shapes]
             operands = [x for pair in zip(arrays, one.terms, strict=True) for x in pair]
@@ -166,7 +166,7 @@ def test_every_argument_of_a_search_counts(change: dict[str, Any]) -> None:
 
 
 def test_what_does_not_steer_a_search_does_not_count() -> None:
-    network = chain(9)
+    network = chain(11)
     einloom.plan(network)
     einloom.plan(network, conj=[1], order="F", constants=[0], strip_exponent=True)
     einloom.plan(network, dtype="int64")
@@ -189,7 +189,7 @@ def test_changed_networks_are_searched() -> None:
 
 
 def test_paths_optimizers_and_functions_are_asked_each_time() -> None:
-    network = chain(9)
+    network = chain(11)
     asked: list[str] = []
 
     def optimizer(inputs: Any, output: Any, sizes: Any, limit: Any = None) -> list[tuple[int, int]]:
@@ -201,7 +201,7 @@ def test_paths_optimizers_and_functions_are_asked_each_time() -> None:
         asked.append("planner")
         return PLANNERS["greedy"](network, problem)
 
-    for choice in (optimizer, mine, [(0, 1)] * 8, False, ("greedy", 100)):
+    for choice in (optimizer, mine, [(0, 1)] * 10, False, ("greedy", 100)):
         for _ in range(2):
             einloom.plan(network, planner=choice)
     assert asked == ["optimizer"] * 2 + ["planner"] * 2
@@ -227,7 +227,7 @@ def test_errors_are_not_kept() -> None:
 
 def test_off_keeps_nothing() -> None:
     with einloom.options(plan_cache="off"):
-        einloom.plan(chain(9))
+        einloom.plan(chain(11))
     assert einloom.cache_info()["trees"].currsize == 0
     assert einloom.cache_info()["trees by form"].currsize == 0
 
@@ -397,7 +397,7 @@ def is_searched_anew(file: Path, log: Log, network: Network, plan: Plan) -> None
 @pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize("name", GARBLES)
 def test_what_is_garbled_is_not_trusted(disk: Path, name: str, caplog: Log) -> None:
-    network = Network([(k, k + 1) for k in range(9)], (0, 9), {k: 2 + k for k in range(10)})
+    network = Network([(k, k + 1) for k in range(11)], (0, 11), {k: 2 + k for k in range(12)})
     plan = einloom.plan(network)
     file, data = document(disk)
     GARBLES[name](data)
@@ -408,7 +408,7 @@ def test_what_is_garbled_is_not_trusted(disk: Path, name: str, caplog: Log) -> N
 @pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_is_no_document_is_not_trusted(disk: Path, name: str, caplog: Log) -> None:
-    network = chain(9, 3)
+    network = chain(11, 3)
     plan = einloom.plan(network)
     file, _ = document(disk)
     file.write_bytes(TEXTS[name])
@@ -419,12 +419,12 @@ def test_what_is_no_document_is_not_trusted(disk: Path, name: str, caplog: Log) 
 def test_what_is_too_large_is_not_read(
     disk: Path, caplog: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = einloom.plan(chain(9))
+    plan = einloom.plan(chain(11))
     file, _ = document(disk)
     monkeypatch.setattr(plan_cache, "MOST_BYTES_EACH", 20)
     forget()
     with caplog.at_level(logging.WARNING, "einloom"):
-        assert einloom.plan(chain(9)) == plan
+        assert einloom.plan(chain(11)) == plan
     assert "too large" in caplog.text
     einloom.plan(chain(10))
     assert list(disk.iterdir()) == [file], "nor written"
@@ -433,11 +433,11 @@ def test_what_is_too_large_is_not_read(
 def test_the_folder_is_bounded(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files that were used longest ago go first."""
     monkeypatch.setattr(plan_cache, "ROUNDS", 1)
-    einloom.plan(chain(9))
+    einloom.plan(chain(11))
     (first,) = disk.iterdir()
     monkeypatch.setattr(plan_cache, "MOST_BYTES", 8 * first.stat().st_size)
     os.utime(first, (1, 1))
-    for n in range(9, 20):
+    for n in range(11, 22):
         einloom.plan(chain(n))
         assert sum(file.stat().st_size for file in disk.iterdir()) <= plan_cache.MOST_BYTES
     assert not first.exists()
@@ -447,32 +447,32 @@ def test_the_folder_is_bounded(disk: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_folder_that_cannot_be_used(tmp_path: Path, caplog: Log) -> None:
     (tmp_path / "file").write_text("no folder")
-    plan = einloom.plan(chain(9))
+    plan = einloom.plan(chain(11))
     forget()
     with (
         caplog.at_level(logging.WARNING, "einloom"),
         einloom.options(plan_cache="disk", cache_dir=str(tmp_path / "file")),
     ):
-        assert einloom.plan(chain(9)) == plan
+        assert einloom.plan(chain(11)) == plan
     assert "not kept on disk" in caplog.text
 
 
 def test_what_memory_knows_is_written_too(tmp_path: Path) -> None:
     """To every folder that is named, by whoever is the first to name it."""
-    plan = einloom.plan(grid(3, 3))
+    plan = einloom.plan(grid(3, 4))
     for name in ("one", "two"):
         folder = tmp_path / name
         with einloom.options(plan_cache="disk", cache_dir=str(folder)):
-            assert einloom.plan(grid(3, 3)) == plan
+            assert einloom.plan(grid(3, 4)) == plan
         assert len(list((folder / "plans").iterdir())) == 1
 
 
 def test_a_problem_that_cannot_be_written() -> None:
-    form = canonical(chain(9)).form
+    form = canonical(chain(11)).form
     assert plan_cache._question("auto", Problem(), form) is not None
     unknown: Any = object()
     assert plan_cache._question("auto", replace(Problem(), budget=unknown), form) is None
-    huge = Network([(k, k + 1) for k in range(9)], (), dict.fromkeys(range(10), 10**5000))
+    huge = Network([(k, k + 1) for k in range(11)], (), dict.fromkeys(range(12), 10**5000))
     assert einloom.plan(huge, planner="greedy").cost > 10**10000
 
 
@@ -503,7 +503,7 @@ import sys, logging
 logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
 from einloom import Network, clear_caches, plan
 for turn in range(20):
-    for n in range(9, 15):
+    for n in range(11, 17):
         network = Network([(k, k + 1) for k in range(n)], (0, n), {k: 2 + k for k in range(n + 1)})
         print(plan(network).ssa_path)
     clear_caches()

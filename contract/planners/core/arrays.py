@@ -150,12 +150,16 @@ def _rise(heap: Heap, at: int, top: int) -> None:
 def _sink(heap: Heap, top: int) -> None:
     """Move an item down to the end and then up: what heapq does, so that lists are the same."""
     item, at, n = heap[top], top, len(heap)
-    while 2 * at + 1 < n:
+    below = 2 * at + 1
+    while below + 1 < n:
+        left, right = heap[below], heap[below + 1]
+        if left < right:
+            heap[at], at = left, below
+        else:
+            heap[at], at = right, below + 1
         below = 2 * at + 1
-        if below + 1 < n and not heap[below] < heap[below + 1]:
-            below += 1
-        heap[at] = heap[below]
-        at = below
+    if below < n:
+        heap[at], at = heap[below], below
     heap[at] = item
     _rise(heap, at, top)
 

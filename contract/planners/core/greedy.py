@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 
 from ....backend.cpu.apart import apart
-from .arrays import UNIT, Integers, draw, integers, pop, push
+from .arrays import UNIT, Heap, Integers, draw, heapify, integers, pop, push
 from .lists import carries, contract, holders_of, join_all, root_of, spread
 
+IDLE = 3  # part of the heap: after so many dead pairs all others are dropped as well
 CROWD = 12  # holders of a label that are candidates for a new tensor; of more, the first so many
 
 
@@ -48,6 +49,7 @@ def greedy(
     shift = math.log2(modifier)
     heap = [(0.0, 0, 0)]  # of score, size of the result, and the pair: min * nodes + max
     heap.pop()
+    idle = 0  # pairs met since dead ones were dropped of which one is no more
     node = 0  # whose pairs are proposed next: all tensors, then each result
     while True:
         fresh = steps >= 0 and node < n + steps
@@ -110,6 +112,10 @@ def greedy(
             if alive[a] == 1 and alive[b] == 1:
                 break
             a = -1
+            idle += 1
+            if idle > len(heap) // IDLE:
+                drop_dead(heap, nodes, alive)
+                idle = 0
         if a < 0:
             break
         new = n + steps
@@ -126,6 +132,20 @@ def greedy(
         if alive[tensor] == 1:
             push(heap, (0.0, size[tensor], tensor))
     join_all(heap, n + steps, at, begin, end, pool, left, logs, size, alive, root, path)
+
+
+@apart
+def drop_dead(heap: Heap, nodes: int, alive: Integers) -> None:
+    """Leave pairs of which both are there still: what is popped next is the same, of fewer."""
+    kept = 0
+    for at in range(len(heap)):
+        item = heap[at]
+        if alive[item[2] // nodes] == 1 and alive[item[2] % nodes] == 1:
+            heap[kept] = item
+            kept += 1
+    while len(heap) > kept:
+        heap.pop()
+    heapify(heap)
 
 
 def sum_of_powers(x: float, y: float) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...._base.progress import Progress
 from ....backend.cpu.jit import Kernel, twin
-from . import anneal, eliminate, greedy, lists, partition, reconfigure, slices, tree
+from . import anneal, eliminate, few, greedy, lists, partition, reconfigure, slices, tree
 from .arrays import BITS, UNIT, powers_of_two
 
 Stop = Callable[[], bool]
@@ -22,6 +22,7 @@ CHUNK = (
 )
 PLAIN = 50  # tensors up to which a short search waits for no compiler
 PATIENT = 1000  # and up to which a single greedy run or elimination does not
+LARGEST = 1 << 900  # elements of all labels together, up to which costs are well within floats
 _TWINS: dict[Callable[..., Any], Kernel] = {
     function: twin(function)
     for function in (
@@ -30,6 +31,7 @@ _TWINS: dict[Callable[..., Any], Kernel] = {
         partition.partition,
         anneal.anneal,
         reconfigure.reconfigure,
+        few.best_of_few,
         tree.build,
         tree.path_of,
         lists.cost_of,
@@ -169,6 +171,7 @@ def load() -> None:
         progress.advance()
         core.cost_of(path, terms)
         core.components()
+        core.exact(terms)
         tree = core.tree(path)
         progress.advance()
         tree.reconfigure(terms, 3, 1)
@@ -195,6 +198,21 @@ def core_of(graph: Graph, compiled: bool = False) -> Core:
         load()
         return Core(graph, True)
     return Core(graph, is_ready())
+
+
+def exact_path(
+    n: int, holders: Sequence[int], sizes: Sequence[float], multiplied: float, moved: float
+) -> list[int]:
+    """The flat path of the best of all trees (few.best_of_few), by whichever code is at hand."""
+    if not is_ready():
+        path = [0] * (2 * n - 2)
+        few.best_of_few(n, holders, sizes, multiplied, moved, path)  # type: ignore[arg-type]
+        return path
+    made = np.empty(2 * n - 2, np.int64)
+    held, extents = np.array(holders, np.int64), np.array(sizes, np.float64)
+    _TWINS[few.best_of_few](n, held, extents, multiplied, moved, made)
+    found: list[int] = made.tolist()
+    return found
 
 
 @cache
@@ -263,8 +281,22 @@ class Core:
 
     def exact(self, terms: Any) -> Any:
         """The path of the best of all trees: all subsets are looked at."""
+        g = self.graph
+        counts = terms[0] > 0.0 or terms[1] > 0.0 or terms[4] > 0.0
+        if counts and sum(g.logs) < LARGEST.bit_length() * UNIT:
+            path, holders = self.integers(2 * g.n - 2), self.integers(len(g.logs))
+            for tensor in range(g.n):
+                for label in g.labels[g.starts[tensor] : g.starts[tensor + 1]]:
+                    holders[label] |= 1 << tensor
+            for label, is_open in enumerate(g.is_open):
+                holders[label] |= is_open << g.n
+            sizes = self.floats([2.0 ** (log / UNIT) for log in g.logs])
+            self.call(
+                few.best_of_few, g.n, holders, sizes, terms[0], 2.0 * terms[1] + terms[4], path
+            )
+            return path
         path = self.greedy()
-        if self.graph.n == 2:
+        if g.n == 2:
             return path
         known = self.tree(path)
         known.reconfigure(terms, self.graph.n, 1)
