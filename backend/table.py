@@ -8,12 +8,14 @@ from itertools import groupby
 from .catalogue import CATALOGUE, OpRow
 from .dtypes import NAMES
 from .protocol import Backend
+from .vocabulary import STABLEHLO
 
 HEAD = """# Ops
 
 Every op of the catalogue: what it takes, its law, the names under which the
-[reference documents](features.md) ask for it (nx: Nx, onnx: the trait over ONNX graphs, tf: tenferro), and
-the dtypes that each backend computes. A dash: the backend has no kernel and raises `Unsupported`.
+[reference documents](features.md) ask for it (nx: Nx, onnx: the trait over ONNX graphs, tf: tenferro), the
+op of [StableHLO](interop.md) that answers it, by itself or as the main part of a few, and the dtypes that
+each backend computes. A dash: the backend has no kernel and raises `Unsupported`.
 `{all}` stands for bool, the integers of 8 to 64 bits, signed and unsigned, float16, bfloat16, float32,
 float64, longdouble, complex64, complex128, clongdouble and object; storage for the 8-bit floats and
 4-bit integers of ml_dtypes, which are stored and cast, not computed with. A law with a ⁺ gives a view of
@@ -38,13 +40,14 @@ def op_table(backends: Sequence[Backend]) -> str:
     supported = {backend.name: backend.capabilities() for backend in backends}
     for group, rows in groupby(CATALOGUE.values(), key=lambda row: row.group):
         names = " | ".join(supported)
-        lines.append(f"## {group}\n\n| op | law | asked for as | {names} |")
-        lines.append(f"|---|---|---|{'---|' * len(supported)}")
+        lines.append(f"## {group}\n\n| op | law | asked for as | StableHLO | {names} |")
+        lines.append(f"|---|---|---|---|{'---|' * len(supported)}")
         for row in rows:
             cells = [dtypes_cell(known.get(row.name)) for known in supported.values()]
             mark = {"never": "", "maybe": " ⁽⁺⁾", "always": " ⁺"}[row.view]
             law = f"{row.law}{mark}".replace("|", "\\|").replace("*", "\\*")
-            lines.append(f"| {_call(row)} | {law} | {row.asked or '-'} | {' | '.join(cells)} |")
+            names = f"{row.asked or '-'} | {STABLEHLO.get(row.name, '-')}"
+            lines.append(f"| {_call(row)} | {law} | {names} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
 
