@@ -45,10 +45,10 @@ from .dtypes import (
     mixed,
     result_dtype,
 )
-from .rules import Attrs, DotDims, Shapes, dot_dims
+from .rules import Attrs, DotDims, Shapes, dot_dims, known_dims
 from .spec import ArraySpec, Shape, dtype_from_name
 
-__all__ = ["CATALOGUE", "Attrs", "DotDims", "OpRow", "dot_dims", "infer", "row_of"]
+__all__ = ["CATALOGUE", "Attrs", "DotDims", "OpRow", "dot_dims", "infer", "known_dims", "row_of"]
 
 Category = Literal["session", "boundary", "host", "extension"]
 View = Literal["never", "maybe", "always"]

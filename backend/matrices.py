@@ -16,8 +16,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from .._base.caches import Quick
 from .._base.options import get_options
 from .cost_model import ENOUGH, MODELS, RATES, THREADED, CostModel
 from .rules import DotDims
@@ -56,6 +57,12 @@ class Contraction:
     contracted: Labels
     itemsize: int = 8
     rate: float = 1.0
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What makes two of them equal, to look up by."""
+        groups = (self.batch, self.rows, self.columns, self.contracted)
+        return (tuple(self.sizes.items()), *groups, self.itemsize, self.rate)
 
     def size(self, labels: Iterable[int]) -> int:
         size = 1
@@ -152,8 +159,11 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
     return min(_loop_nest(step, orders, model), matrices)  # by seconds
 
 
+_PLANS: Quick[Products] = Quick("plans of products", 4096)
+
+
 def plan_matrices(step: Contraction, given: Orders, model: CostModel | None = None) -> Products:
-    """The same by matrix products alone.
+    """The same by matrix products alone; the layout pass, fusion, memory and the kernel ask for it in turn.
 
     >>> step = Contraction({0: 300, 1: 200, 2: 500, 3: 400}, (), (0, 1), (2,), (3,))
     >>> plan = plan_matrices(step, ((0, 3, 1), (3, 2), (0, 1, 2)))  # loops over label 0, nothing copied
@@ -161,6 +171,18 @@ def plan_matrices(step: Contraction, given: Orders, model: CostModel | None = No
     ((False, False, False), (1,), (2,), (3,), 300)
     """
     model = model or MODELS.current
+    key = (step.key, given, model)
+    found = _PLANS.items.get(key)
+    if found is None:
+        _PLANS.misses += 1
+        found = _planned(step, given, model)
+        _PLANS.put(key, found)
+    else:
+        _PLANS.hits += 1
+    return found
+
+
+def _planned(step: Contraction, given: Orders, model: CostModel) -> Products:
     batch, m, n, k = step.amounts
     macs = batch * m * n * k
     if macs == 0:
@@ -290,8 +312,8 @@ def _longest_run(
     step: Contraction, labels: Labels, first: Order, second: Order, end: int | None
 ) -> Labels:
     """The largest run of `labels` that are neighbours in both orders, with `end` last if that is given."""
-    if not labels:
-        return ()
+    if len(labels) < 2:
+        return labels
     if first is None or second is None:
         order, other = (first or second), None
         if order is None:

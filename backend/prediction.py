@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from .catalogue import CATALOGUE, Attrs, dot_dims
+from .catalogue import CATALOGUE, Attrs, known_dims
 from .cost_model import MODELS, RATES
 from .fusion import Labels, ProductFusionPlan
 from .matrices import contraction_of, orders_of, panel_seconds, plan_products
@@ -62,7 +62,7 @@ def predict(
         "contracting": ((ndim - 1,), (ndim - 2,)),
         "batch": ((*range(ndim - 2),), (*range(ndim - 2),)),
     }
-    step, left, right = contraction_of(dot_dims(axes, lhs.shape, rhs.shape), lhs, rhs)
+    step, left, right = contraction_of(known_dims(axes, lhs.shape, rhs.shape), lhs, rhs)
     work = math.prod(step.amounts)
     if compute_dtype(lhs.dtype).char not in RATES:  # no BLAS: a loop nest
         return Prediction(

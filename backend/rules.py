@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base.caches import Quick
 from .._base.errors import ProgramError
 from .dims import DimExpr, differ, exceeds, maximum, minimum, shapes_differ
 from .spec import Axes, Shape
@@ -42,8 +43,9 @@ def check_attrs(op: str, attrs: object) -> None:
 def check_axes(op: str, name: str, axes: Axes, ndim: int) -> None:
     """A tuple of axes in range, counted from the front, and distinct."""
     check_tuple(op, name, axes)
-    if any(type(axis) is not int or not 0 <= axis < ndim for axis in axes):
-        raise ProgramError(f"{op}: {name}={axes} is out of range for {ndim} axes")
+    for axis in axes:
+        if type(axis) is not int or not 0 <= axis < ndim:
+            raise ProgramError(f"{op}: {name}={axes} is out of range for {ndim} axes")
     if len(set(axes)) != len(axes):
         raise ProgramError(f"{op}: {name}={axes} names an axis twice")
 
@@ -467,6 +469,25 @@ def dot_dims(attrs: Attrs, lhs: Shape, rhs: Shape) -> DotDims:
         n=math.prod(rhs[axis] for axis in rhs_free),
         k=math.prod(lhs[axis] for axis in lhs_k),
     )
+
+
+_KNOWN: Quick[DotDims] = Quick("axes of products", 1024)
+
+
+def known_dims(attrs: Attrs, lhs: Shape, rhs: Shape) -> DotDims:
+    """`dot_dims` of a product that was checked before, with frozen attributes: looked up where it was met."""
+    key = (attrs["contracting"], attrs["batch"], lhs, rhs)
+    try:
+        found = _KNOWN.items.get(key)
+    except TypeError:  # lists of axes
+        return dot_dims(attrs, lhs, rhs)
+    if found is None:
+        _KNOWN.misses += 1
+        found = dot_dims(attrs, lhs, rhs)
+        _KNOWN.put(key, found)
+    else:
+        _KNOWN.hits += 1
+    return found
 
 
 def dot_general(attrs: Attrs, shapes: Shapes) -> Shape:

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ..backend.fusion import Labels, ProductFusionPlan, ProductStep
-from ..backend.rules import NO_CONJ, dot_dims
+from ..backend.rules import NO_CONJ, known_dims
 from .ir import Instruction, Program
 
 MOST_ELEMENTS = (
@@ -241,7 +241,7 @@ class _Tree:
         """Make the product `at`, whose result the node is, a member; returns the nodes of its operands."""
         ins = self.program.instructions[at]
         lhs, rhs = self.program.specs(ins.inputs)
-        dims = dot_dims(ins.attrs, lhs.shape, rhs.shape)
+        dims = known_dims(ins.attrs, lhs.shape, rhs.shape)
         left, right = [0] * len(lhs.shape), [0] * len(rhs.shape)
         kept = iter(self.labels[node])
         for i, j in zip(dims.lhs_batch, dims.rhs_batch, strict=True):

@@ -54,7 +54,7 @@ class Executable:
     With one output, `out` is filled and returned; it must not overlap an input. Inputs are trusted
     to have the dtypes and shapes of the input slots; the fronts check them. `indices` are the values of
     the static indices, each in its range. Without `fuse` instructions run one by one, and give the
-    same bits as `interpret`. `limit` and `fork` are those of `schedule`.
+    same bits as `interpret`. `limit` and `fork` are those of `schedule`, unless the program is `scheduled`.
     """
 
     def __init__(
@@ -65,9 +65,13 @@ class Executable:
         fuse: bool = True,
         limit: int | None = None,
         fork: bool = True,
+        scheduled: Schedule | None = None,
     ) -> None:
-        self.program, self.backend = verify(program), backend
-        self.schedule: Schedule = schedule(program, backend, fused=fuse, limit=limit, fork=fork)
+        # a part of a program that was verified and scheduled whole is so too
+        self.program, self.backend = program if scheduled else verify(program), backend
+        self.schedule: Schedule = scheduled or schedule(
+            program, backend, fused=fuse, limit=limit, fork=fork
+        )
         self.parts = self._bound_parts()  # what runs side by side
         self.steps = tuple(self._bind())
         self._tail = _tail(self.schedule.program)
@@ -190,7 +194,10 @@ class Executable:
         for ins in self.schedule.program.instructions:  # there is one at most
             if isinstance(ins, Branches):
                 with options(threads=1):
-                    return tuple(Executable(part, self.backend.alone()) for part in ins.parts)
+                    return tuple(
+                        Executable(part, self.backend.alone(), scheduled=scheduled)
+                        for part, scheduled in zip(ins.parts, self.schedule.inside, strict=True)
+                    )
         return ()
 
     def _uses_threads(self, ins: Instruction) -> bool:

@@ -40,6 +40,7 @@ class Schedule:
     peak_bytes: int
     certain_bytes: int  # the peak without inputs and without scratch, which may not be needed
     peak_instruction: int  # -1: the inputs alone
+    inside: tuple[Schedule, ...] = ()  # of what runs side by side
 
 
 def schedule(
@@ -61,19 +62,30 @@ def schedule(
     if not fused:
         return _schedule(program, backend, arena)
     asked = get_options().engine is not None
+    forked = branched(program, backend.at_once()) if fork and not asked else program
+    # every way holds the inputs throughout: a peak not much above them is not much above the least
+    known = _room(sum(program.slots[slot].nbytes for slot in program.inputs), fork, limit)
+    found: list[Schedule] = []
+    if forked is not program:
+        found.append(_schedule(fuse(forked, backend), backend, arena))
+        if found[0].peak_bytes <= known:
+            return found[0]
     whole = fuse(program, backend)
-    found = [_schedule(whole, backend, arena)]
+    found.append(_schedule(whole, backend, arena))
+    if len(found) == 1 and found[0].peak_bytes <= known:
+        return found[0]
     if has_chains(whole) and not asked:
         found.append(_schedule(fuse(program, backend, products=False), backend, arena))
-    forked = branched(program, backend.at_once()) if fork and not asked else program
-    if forked is not program:
-        found.insert(0, _schedule(fuse(forked, backend), backend, arena))
-    if len(found) == 1:
-        return found[0]
     least = min(found, key=lambda one: one.peak_bytes)
-    room = max(HIGHER * least.peak_bytes, least.peak_bytes + (MORE if fork else 0))
-    room = room if limit is None else min(room, limit)
+    room = _room(least.peak_bytes, fork, limit)
     return next((one for one in found if one.peak_bytes <= room), least)
+
+
+def _room(least: int, fork: bool, limit: int | None) -> int:
+    """The highest peak that is taken for the sake of time where the least is this."""
+    times, parts = HIGHER.as_integer_ratio()  # peaks are exact, and may be larger than any float
+    room = max(times * least // parts, least + (MORE if fork else 0))
+    return room if limit is None else min(room, limit)
 
 
 def _schedule(program: Program, backend: Backend, arena: int | None) -> Schedule:
@@ -92,14 +104,15 @@ def _schedule(program: Program, backend: Backend, arena: int | None) -> Schedule
     held, alive = alive, alive + (memory.nbytes if has_arena else 0)
     peak = certain = alive
     where = -1
+    parts: tuple[Schedule, ...] = ()
     for index, ins in enumerate(program.instructions):
         if not ins.is_view:
             alive += sum(
                 program.slots[slot].nbytes for slot in ins.outputs if slot not in elsewhere
             )
-            inside = (
-                [_inside(part, backend) for part in ins.parts] if isinstance(ins, Branches) else []
-            )
+            inside: tuple[Schedule, ...] = ()
+            if isinstance(ins, Branches):
+                parts = inside = tuple(_inside(part, backend) for part in ins.parts)
             scratch = _scratch_bytes(program, ins, backend, inputs, inside)
             certain = max(certain, alive + _certain_inside(ins, program, inside))
             if alive + scratch > peak:
@@ -110,7 +123,7 @@ def _schedule(program: Program, backend: Backend, arena: int | None) -> Schedule
             if slot not in always_views and slot not in inputs and slot not in elsewhere
         )
     drops = tuple(tuple(sorted(slots)) for slots in dies)
-    return Schedule(program, drops, memory, has_arena, peak, certain - held, where)
+    return Schedule(program, drops, memory, has_arena, peak, certain - held, where, parts)
 
 
 def _scratch_bytes(

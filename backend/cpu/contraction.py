@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..._base.options import get_options, num_threads
-from ..catalogue import Attrs, DotDims, dot_dims, infer
+from ..catalogue import Attrs, DotDims, infer, known_dims
 from ..fusion import ElementwiseFusionPlan, FusionStep
 from ..matrices import TINY, contraction_of, orders_of, panel_seconds, plan_products
 from ..protocol import Kernel
@@ -145,7 +145,7 @@ def engine_of(
             inputs, output = as_pairs(attrs, inputs, output)
         else:
             inputs = tuple(ArraySpec(output.dtype, x.shape) for x in inputs)
-    return dot_engine(dot_dims(attrs, inputs[0].shape, inputs[1].shape), inputs, output)
+    return dot_engine(known_dims(attrs, inputs[0].shape, inputs[1].shape), inputs, output)
 
 
 def _result(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> ArraySpec:
@@ -160,7 +160,7 @@ def uses_threads(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
             inputs, output = as_pairs(attrs, inputs, output)
         else:
             inputs = tuple(ArraySpec(output.dtype, x.shape) for x in inputs)
-    dims = dot_dims(attrs, inputs[0].shape, inputs[1].shape)
+    dims = known_dims(attrs, inputs[0].shape, inputs[1].shape)
     engine = dot_engine(dims, inputs, output)
     if engine in ("gemm", "batched gemm"):
         return matrices_use_threads(dims, inputs, output)
@@ -179,7 +179,7 @@ def bind_dot_general(
             return bind_pairs(binder, attrs, inputs, output)
         return _bind_converted(binder, attrs, inputs, output, output.dtype)
     lhs, rhs = inputs
-    dims = dot_dims(attrs, lhs.shape, rhs.shape)
+    dims = known_dims(attrs, lhs.shape, rhs.shape)
     engine = dot_engine(dims, inputs, output)
     if engine == "zeros":
         return _bind_zeros(output)
@@ -277,7 +277,7 @@ def dot_scratch_bytes(
         copies = sum(y.nbytes for x, y in zip(inputs, whole, strict=True) if x.dtype != y.dtype)
         return copies + dot_scratch_bytes(attrs, whole, output, threads)
     lhs, rhs = inputs
-    dims = dot_dims(attrs, lhs.shape, rhs.shape)
+    dims = known_dims(attrs, lhs.shape, rhs.shape)
     engine = dot_engine(dims, inputs, output)
     if engine == "zeros":
         return 0

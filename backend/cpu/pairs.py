@@ -13,7 +13,7 @@ from typing import Any
 from ..catalogue import Attrs
 from ..dtypes import mixed, real_of
 from ..protocol import Kernel
-from ..rules import dot_dims
+from ..rules import known_dims
 from ..spec import ArraySpec
 from .buffers import empty_as
 from .strided import MOST_AXES
@@ -35,7 +35,7 @@ def pays(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool
     if any(len(x.shape) >= MOST_AXES for x in (*inputs, output)):
         return False
     lhs, rhs = inputs
-    dims = dot_dims(attrs, lhs.shape, rhs.shape)
+    dims = known_dims(attrs, lhs.shape, rhs.shape)
     are_written = _axis(attrs, inputs) == len(output.shape)
     return dims.batch * dims.m * dims.n * dims.k >= (LEAST if are_written else LEAST_MOVED)
 
@@ -83,7 +83,7 @@ def bind_pairs(
 def _axis(attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> int:
     """The axis of pairs in the result of real arrays: the last of those of the complex operand."""
     lhs, rhs = inputs
-    dims = dot_dims(attrs, lhs.shape, rhs.shape)
+    dims = known_dims(attrs, lhs.shape, rhs.shape)
     of_lhs = len(dims.lhs_batch + dims.lhs_free)
     return of_lhs if lhs.dtype.kind == "c" else of_lhs + len(dims.rhs_free)
 

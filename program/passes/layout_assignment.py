@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
-from ...backend.catalogue import dot_dims
+from ...backend.catalogue import known_dims
 from ...backend.cost_model import RATES
 from ...backend.matrices import (
     Contraction,
@@ -219,7 +219,7 @@ def _is_product(program: Program, ins: Instruction) -> bool:
 
 def _step(program: Program, ins: Instruction) -> _Step:
     lhs, rhs = program.specs(ins.inputs[:2])
-    dims = dot_dims(ins.attrs, lhs.shape, rhs.shape)
+    dims = known_dims(ins.attrs, lhs.shape, rhs.shape)
     contraction, left, right = contraction_of(dims, lhs, rhs)
     out = tuple(range(len(program.slots[ins.outputs[0]].shape)))
     slots = (ins.inputs[0], ins.inputs[1], ins.outputs[0])

@@ -124,6 +124,17 @@ def test_plans_follow_the_model() -> None:
     assert plan_matrices(step, orders).calls == 300
 
 
+def test_plans_are_looked_up() -> None:
+    sizes = {0: 30, 1: 20, 2: 50}
+    step, again = (Contraction(dict(sizes), (), (0,), (2,), (1,)) for _ in range(2))
+    orders = ((0, 1), (1, 2), (0, 2))
+    einloom.clear_caches()
+    assert plan_matrices(step, orders) is plan_matrices(again, orders)
+    assert einloom.cache_info()["plans of products"].hits == 1
+    other = Contraction(sizes, (), (0,), (2,), (1,), itemsize=4)
+    assert plan_matrices(other, orders) is not plan_matrices(step, orders)
+
+
 def test_predictions() -> None:
     f8 = np.dtype("f8")
     a, b, c = ArraySpec(f8, (30, 40)), ArraySpec(f8, (40, 50)), ArraySpec(f8, (30, 50))

@@ -10,8 +10,9 @@ import pytest
 from tests.backend.calls import Call, dot, operands
 from tests.tolerance import assert_close, tolerance
 
+from einloom._base.errors import ProgramError
 from einloom._base.options import ENGINES, options
-from einloom.backend.catalogue import dot_dims
+from einloom.backend.catalogue import dot_dims, known_dims
 from einloom.backend.cpu import cpu
 from einloom.backend.cpu.contraction import Engine
 from einloom.backend.spec import compute_dtype, dtype_from_name
@@ -261,3 +262,13 @@ def test_trailing_batches_of_column_major_arrays_are_the_mirror_image(
     np.testing.assert_allclose(mirrored, np.einsum("pqkb,knb->pqnb", lhs, rhs), rtol=1e-14)
     assert mirrored.flags.f_contiguous
     assert all(mirrored[..., k].flags.f_contiguous for k in range(5))
+
+
+def test_known_axes_are_those_that_were_sorted() -> None:
+    attrs = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
+    shapes = (7, 2, 3), (7, 3, 5)
+    assert known_dims(attrs, *shapes) == dot_dims(attrs, *shapes)
+    assert known_dims(attrs, *shapes) is known_dims(dict(attrs), *shapes)
+    listed = {"contracting": ([2], [1]), "batch": ([0], [0])}
+    with pytest.raises(ProgramError):
+        known_dims(listed, *shapes)

@@ -200,6 +200,17 @@ def test_a_peak_that_becomes_much_higher_is_not_worth_it(monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("always")
+def test_parts_run_as_they_were_scheduled() -> None:
+    with options(threads=2):
+        executable = Executable(pairs(40, 4), cpu())
+        assert [part.schedule for part in executable.parts] == [*executable.schedule.inside]
+        with options(threads=1):
+            parts = [Executable(part.program, cpu(1)) for part in executable.parts]
+    assert [part.source for part in parts] == [part.source for part in executable.parts]
+    assert [part.peak_bytes for part in parts] == [part.peak_bytes for part in executable.parts]
+
+
+@pytest.mark.usefixtures("always")
 def test_an_error_in_a_part_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     with options(threads=2):
         executable = Executable(pairs(40, 4), cpu())
