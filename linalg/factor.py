@@ -16,7 +16,7 @@ from .results import LUResult, QRResult, SVDResult
 _MODES = ("reduced", "complete", "r", "raw")
 
 
-@recent.remembering(recent.matrix("cholesky"))
+@recent.remembering(recent.cholesky)
 def cholesky(
     a: Any,
     /,

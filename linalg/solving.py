@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from .operands import (
     squeeze,
     wrap_of,
 )
-from .results import SlogdetResult
+from .results import LstsqResult, SlogdetResult
 
 _TRANS: dict[Any, str] = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}
 
@@ -292,7 +292,7 @@ def cho_solve(
     return finished(found, is_vector, b, info, on_error)
 
 
-@recent.remembering(recent.matrix("inv"))
+@recent.remembering(recent.inv)
 def inv(
     a: Any, *, overwrite_a: bool = False, check_finite: bool = False, on_error: OnError = "raise"
 ) -> Any:
@@ -369,15 +369,7 @@ def number(x: Any) -> Any:
     return x[()] if type(x) is np.ndarray else x
 
 
-class LstsqResult(NamedTuple):
-    """What `lstsq` returns: x, sums of squared residuals, ranks, singular values."""
-
-    x: Any
-    residuals: Any
-    rank: Any
-    s: Any
-
-
+@recent.remembering(recent.lstsq)
 def lstsq(
     a: Any,
     b: Any,
