@@ -199,7 +199,7 @@ def matrix_rank(
     return np.count_nonzero(s > tol, axis=-1) if s.ndim > 1 else np.intp((s > tol).sum())
 
 
-@recent.remembering(recent.pinv)
+@recent.of_matrix(recent.pinv)
 def pinv(
     a: Any,
     rcond: Any = None,

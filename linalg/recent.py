@@ -8,7 +8,7 @@ final result, or None where a matrix failed. Then the front starts anew, and say
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
@@ -26,12 +26,46 @@ Array = np.ndarray[Any, Any]
 Run = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
-_RECENT: Quick[tuple[Options, Run | None]] = Quick("recent matrices", 1024)
+_RECENT: Quick[tuple[Options | None, Run | None]] = Quick("recent matrices", 1024)
 """By function, shapes, dtypes and keywords: the options, and what to run under them, None for the front."""
 
 
-def remembering(make: Callable[..., Run | None], *names: str) -> Callable[[F], F]:
-    """A front whose calls with plain arrays, and no keywords but `names`, are run by what `make` makes."""
+def of_matrix(make: Callable[..., Run | None], *flags: str) -> Callable[[F], F]:
+    """A front of one operand: calls with a plain array, and no keywords but `flags`, are run by what
+    `make` makes."""
+    get, array = _RECENT.items.get, np.ndarray
+
+    def decorate(front: F) -> F:
+        name = front.__name__
+
+        @wraps(front)
+        def remembering(a: Any = _NOTHING, /, *others: Any, **keywords: Any) -> Any:
+            if others or type(a) is not array:
+                return front(**keywords) if a is _NOTHING else front(a, *others, **keywords)
+            key: Any = name, a.shape, a.dtype
+            if keywords:
+                key = *key, *keywords.items()
+            try:
+                options, run = get(key, _UNKNOWN)
+            except TypeError:  # a keyword that cannot be looked up
+                return front(a, **keywords)
+            if options is get_options():
+                if run is not None and (result := run(a)) is not None:
+                    _RECENT.hits += 1
+                    return result
+                return front(a, **keywords)
+            result = front(a, **keywords)
+            if _are_flags(keywords, flags):
+                _keep(key, make(a, **keywords))
+            return result
+
+        return cast(F, remembering)
+
+    return decorate
+
+
+def of_pair(make: Callable[[Array, Array], Run | None]) -> Callable[[F], F]:
+    """A front of two operands: calls with plain arrays, and no keywords."""
     get, array = _RECENT.items.get, np.ndarray
 
     def decorate(front: F) -> F:
@@ -39,38 +73,34 @@ def remembering(make: Callable[..., Run | None], *names: str) -> Callable[[F], F
 
         @wraps(front)
         def remembering(*operands: Any, **keywords: Any) -> Any:
-            key: Any = None
-            if len(operands) == 1:
-                a = operands[0]
-                if type(a) is array:
-                    key = name, a.shape, a.dtype
-            elif len(operands) == 2:
-                a, b = operands
-                if type(a) is array and type(b) is array:
-                    key = name, a.shape, a.dtype, b.shape, b.dtype
-            if key is None:
+            if keywords or len(operands) != 2:
                 return front(*operands, **keywords)
-            if keywords:
-                key = (*key, *keywords.items())
-            try:
-                recent = get(key)
-            except TypeError:  # a keyword that cannot be looked up
-                return front(*operands, **keywords)
-            if recent is not None and recent[0] is get_options():
-                run = recent[1]
-                if run is not None and (result := run(*operands)) is not None:
+            a, b = operands
+            if type(a) is not array or type(b) is not array:
+                return front(a, b)
+            key = name, a.shape, a.dtype, b.shape, b.dtype
+            options, run = get(key, _UNKNOWN)
+            if options is get_options():
+                if run is not None and (result := run(a, b)) is not None:
                     _RECENT.hits += 1
                     return result
-                return front(*operands, **keywords)
-            result = front(*operands, **keywords)
-            if _are_flags(keywords, names):
-                _RECENT.misses += 1
-                _RECENT.put(key, (get_options(), make(*operands, **keywords)))
+                return front(a, b)
+            result = front(a, b)
+            _keep(key, make(a, b))
             return result
 
         return cast(F, remembering)
 
     return decorate
+
+
+_NOTHING: Any = object()
+_UNKNOWN: tuple[Options | None, Run | None] = (None, None)
+
+
+def _keep(key: Hashable, run: Run | None) -> None:
+    _RECENT.misses += 1
+    _RECENT.put(key, (get_options(), run))
 
 
 def _are_flags(keywords: dict[str, Any], names: tuple[str, ...]) -> bool:
@@ -150,7 +180,7 @@ def svd(a: Array, full_matrices: bool = True) -> Run | None:
     """SVDResult."""
     if not _is_single("svd", a):
         return _named(SVDResult, _of_few("svd", lambda char: few.svd(char, full_matrices), a))
-    run = prepared.svd(a.dtype.char, full_matrices, True)
+    run = prepared.svd(*a.shape, a.dtype.char, full_matrices, True)
 
     def quick(a: Array) -> Any:
         u, s, vh, info = run(a)
@@ -163,7 +193,10 @@ def eig(a: Array) -> Run | None:
     """EigResult; a matrix that is not finite is one that failed."""
     if not _is_single("eig", a):
         return _named(EigResult, _of_few("eig", few.eig, a))
-    run = prepared.eig(len(a), a.dtype.char, True)
+    char = a.dtype.char
+    if char in "dD" and (double := prepared.double_eig(len(a), char)) is not None:
+        return _named(EigResult, double)
+    run = prepared.eig(len(a), char, True)
 
     def quick(a: Array) -> Any:
         w, _, v, info = run(a)

@@ -213,7 +213,7 @@ def test_arguments() -> None:
 @pytest.fixture
 def without_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """NumPy has no such names; what was made before is forgotten, and so is what is made here."""
-    made = (own.run, own.qr, prepared.eig, prepared.svd, prepared.det)
+    made = (own.run, own.qr, prepared.eig, prepared.double_eig, prepared.svd, prepared.det)
     monkeypatch.setattr(own, "_loop", lambda name: None)
     for kept in made:
         kept.cache_clear()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -41,18 +41,23 @@ def run(name: str, char: str) -> Run | None:
     (array([[[1., 0.],
             [0., 1.]]]), None)
     """
-    loop = _loop(name)
-    return None if loop is None else quiet(_called(loop, LOOPS[name], char))
+    called = loop(name, char)
+    return None if called is None else quiet(called)
+
+
+def loop(name: str, char: str) -> Run | None:
+    """The same, for use inside of what is made `quiet`."""
+    found = _loop(name)
+    return None if found is None else _called(found, LOOPS[name], char)
 
 
 @lru_cache(256)
 def qr(char: str) -> Run | None:
     """(q, r) with q @ r = a [..., m, n]: q [..., m, k], r [..., k, n], k the smaller of m and n."""
-    raw, reduced = _loop("qr_r_raw"), _loop("qr_reduced")
-    if raw is None or reduced is None:
-        return None
     double = _double(char)
-    to_raw, to_q = (_called(loop, LOOPS[loop.__name__], double) for loop in (raw, reduced))
+    to_raw, to_q = loop("qr_r_raw", double), loop("qr_reduced", double)
+    if to_raw is None or to_q is None:
+        return None
 
     def both(a: Array) -> tuple[Array, Array]:
         m, n = a.shape[-2:]
@@ -139,7 +144,7 @@ def _called(loop: Any, kinds: str, char: str) -> Run:
     double = _double(char)
     signature = kinds.replace("x", double)
     if double == char:
-        return lambda *arrays: loop(*arrays, signature=signature)
+        return partial(loop, signature=signature)
     singles = signature.partition("->")[2].replace("d", "f").replace("D", "F")
     if len(singles) == 1:
         return lambda *arrays: loop(*arrays, signature=signature).astype(char)

@@ -20,6 +20,9 @@ from .scaling import tiny
 
 Run = Callable[..., Any]
 
+FAR = 1e-20  # far above what is tiny in single precision
+UNDIVIDED = 25  # order of matrices that gesdd does not divide
+
 _kept = lru_cache(1024)
 _c_order = np.ascontiguousarray
 
@@ -62,10 +65,11 @@ def det(n: int, char: str) -> Run:
     getrf, steps = routine("getrf", char), np.arange(n, dtype=np.int32)
 
     def run(a: Array) -> Any:
-        if _perhaps_tiny(a):
-            return plain.det(a)[()]
         packed, pivots, _ = getrf(a)
-        found = math.prod(packed.diagonal().tolist())
+        diagonal = packed.diagonal().tolist()
+        if abs(diagonal[0]) < FAR and _perhaps_tiny(a):
+            return plain.det(a)[()]
+        found = math.prod(diagonal)
         is_odd = (pivots != steps).tobytes().count(1) % 2
         return number(-found if is_odd else found)
 
@@ -144,21 +148,22 @@ def eigh(char: str, lower: bool, vectors: bool) -> Run:
 
 
 @_kept
-def svd(char: str, full: bool, vectors: bool) -> Run:
+def svd(m: int, n: int, char: str, full: bool, vectors: bool) -> Run:
     """a -> (u or None, s, vh or None, info).
 
-    gesdd may never return from infinity. Single precision is NumPy's: its tests compare singular values of
-    several routines to less than two units of rounding, and SciPy brings another build of LAPACK.
+    gesdd may never return from infinity; of small matrices gesvd does the same and needs less. Single
+    precision is NumPy's: its tests compare singular values of several routines to less than two units of
+    rounding, and SciPy brings another build of LAPACK.
     """
     if char in "fF":
         return _single_svd(char, full, vectors)
-    gesdd = routine("gesdd", char)
+    routine_of_size = routine("gesvd" if max(m, n) <= UNDIVIDED else "gesdd", char)
 
     def run(a: Array) -> Any:
         if not is_finite(a):
             return plain.svd(a, full, vectors)
         # of the transpose no result would be copied, but the errors of graded matrices are 25 times as large
-        u, s, vh, info = gesdd(a, vectors, full)
+        u, s, vh, info = routine_of_size(a, vectors, full)
         return (_c_order(u), s, _c_order(vh), info) if vectors else (None, s, None, info)
 
     return run
@@ -177,26 +182,35 @@ def _single_svd(char: str, full: bool, vectors: bool) -> Run:
 @_kept
 def eig(n: int, char: str, right: bool) -> Run:
     """a -> (w, None, vr or None, info); a matrix that LAPACK would scale is left to NumPy."""
-    low, high = _norms(char)
-    low *= n
-    run_in_range = _double_eig(char) if right and char in "dD" else _geev(char, right)
+    double = double_eig(n, char) if right and char in "dD" else None
+    if double is None:
+        return _in_range(_geev(char, right), n, char, lambda a: plain.eig(a, False, right))
 
     def run(a: Array) -> Any:
-        found = run_in_range(a) if low < math.sqrt(np.vdot(a, a).real) < high else None
-        return plain.eig(a, False, right) if found is None else found
+        found = double(a)
+        return plain.eig(a) if found is None else (found[0], None, found[1], GOOD)
 
     return run
 
 
-def _double_eig(char: str) -> Run:
-    """NumPy makes the vectors of complex pairs in compiled code."""
-    loop = own.run("eig", char)
+@_kept
+def double_eig(n: int, char: str) -> Run | None:
+    """a -> (w, vr), None of a matrix that is left to NumPy's function: its loop makes the vectors of complex
+    pairs in compiled code."""
+    loop = own.loop("eig", char)
+    return None if loop is None else own.quiet(_in_range(loop, n, char, lambda a: None))
 
-    def run(a: Array) -> Any:
-        found = None if loop is None else loop(a)
-        return None if found is None else (found[0], None, found[1], GOOD)
 
-    return run
+def _in_range(run: Run, n: int, char: str, other: Run) -> Run:
+    """`run` where LAPACK's geev scales nothing, `other` elsewhere."""
+    limits = np.finfo(char)
+    high = float(limits.eps**2 / limits.tiny) / 16  # of the squares of norms, the lower one by rows
+    low = n * n / high
+
+    def runs(a: Array) -> Any:
+        return run(a) if low < np.vdot(a, a).real < high else other(a)
+
+    return runs
 
 
 def _geev(char: str, right: bool) -> Run:
@@ -231,7 +245,7 @@ def is_finite(a: Array) -> bool:
 
 def _perhaps_tiny(a: Array) -> bool:
     """Whether a look at all elements must tell if the matrix is one that scaling.py lifts."""
-    if not -1e-20 < a.item(0).real < 1e-20:  # far above what is tiny in single precision
+    if not -FAR < a.item(0).real < FAR:
         return False
     return bool(np.vdot(a, a).real < tiny(a.dtype.char)[0])
 
@@ -248,11 +262,3 @@ def _paired(pairs: Array, im: list[float]) -> Array:
             parts[:, 2 * k + 2] = pairs[:, k]
             np.negative(other, parts[:, 2 * k + 3])
     return parts.view(pairs.dtype.char.upper())
-
-
-@_kept
-def _norms(char: str) -> tuple[float, float]:
-    """Frobenius norms, the lower one for each row, between which geev scales nothing."""
-    limits = np.finfo(char)
-    high = float(limits.eps / np.sqrt(limits.tiny)) / 4
-    return 1 / high, high

@@ -65,7 +65,7 @@ def svd(
     a: Array, full: bool = False, vectors: bool = True, *, overwrite: bool = False
 ) -> tuple[Array | None, Array, Array | None, Array]:
     """u * s @ vh = a, s descending."""
-    u, s, vh, info = prepared.svd(a.dtype.char, full, vectors)(a)
+    u, s, vh, info = prepared.svd(*a.shape, a.dtype.char, full, vectors)(a)
     return u, s, vh, _told(info)
 
 
