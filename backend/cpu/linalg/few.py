@@ -30,7 +30,17 @@ def inv(char: str) -> Run | None:
 
 def det(char: str) -> Run | None:
     """a -> numbers [k]."""
-    return _unscaled(own.run("det", char))
+    loop = own.run("det", char)
+    if loop is None:
+        return None
+
+    def run(a: Array) -> Any:
+        found = loop(
+            a
+        )  # that of a matrix which scaling.py lifts is as small as the matrix, or smaller
+        return None if found is None or _least(found) <= prepared.FAR else found
+
+    return run
 
 
 def cholesky(char: str) -> Run | None:
@@ -56,10 +66,11 @@ def lu(m: int, n: int, char: str) -> Run:
     def run(a: Array) -> Any:
         if _perhaps_tiny(a):
             return None
-        packed, pivots = np.empty(a.shape, char), np.empty((len(a), k), np.int32)
-        for x, lu, steps in zip(a, packed, pivots, strict=True):
-            lu[...], steps[...], _ = getrf(x)
-        return packed, pivots
+        work = a.swapaxes(1, 2).copy().swapaxes(1, 2)  # by columns: LAPACK overwrites it
+        pivots = np.empty((len(a), k), np.int32)
+        for x, steps in zip(work, pivots, strict=True):
+            _, steps[...], _ = getrf(x, 1)
+        return np.ascontiguousarray(work), pivots
 
     return run
 
@@ -133,4 +144,9 @@ def _of_finite(loop: Run | None) -> Run | None:
 
 def _perhaps_tiny(a: Array) -> bool:
     """Whether a first element is not far above what is tiny in single precision."""
-    return not min(map(abs, a[:, 0, 0].tolist())) > 1e-20
+    return not _least(a[:, 0, 0]) > prepared.FAR
+
+
+def _least(numbers: Array) -> float:
+    """Of few numbers the least modulus, sooner than NumPy finds it."""
+    return min(map(abs, numbers.tolist()))
