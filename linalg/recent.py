@@ -138,7 +138,7 @@ def det(a: Array) -> Run | None:
     """A number, whatever the matrix."""
     if _is_single("det", a):
         return prepared.det(len(a), a.dtype.char)
-    return _of_few("det", few.det, a)
+    return _of_few("det", partial(few.det, a.shape[-1]), a)
 
 
 def cholesky(a: Array) -> Run | None:

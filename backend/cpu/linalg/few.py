@@ -6,6 +6,7 @@ Each function here makes one that takes a batch [k, ...] and gives what `plain` 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -28,17 +29,18 @@ def inv(char: str) -> Run | None:
     return _unscaled(own.run("inv", char))
 
 
-def det(char: str) -> Run | None:
+def det(n: int, char: str) -> Run | None:
     """a -> numbers [k]."""
     loop = own.run("det", char)
-    if loop is None:
-        return None
+    if loop is None or n == 1:
+        return _unscaled(loop)
 
     def run(a: Array) -> Any:
-        found = loop(
-            a
-        )  # that of a matrix which scaling.py lifts is as small as the matrix, or smaller
-        return None if found is None or _least(found) <= prepared.FAR else found
+        found = loop(a)
+        if found is None:
+            return None
+        # of a matrix that scaling.py lifts it is 0, infinite or NaN, and so is the product
+        return found if 0 < abs(math.prod(found.tolist())) < math.inf else None
 
     return run
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context
-from functools import cache, lru_cache, partial
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, cast
 
 import numpy as np
 
@@ -142,9 +142,9 @@ def _double(char: str) -> str:
 def _called(loop: Any, kinds: str, char: str) -> Run:
     """The loop in double precision, and its results in that of the dtype."""
     double = _double(char)
-    signature = kinds.replace("x", double)
     if double == char:
-        return partial(loop, signature=signature)
+        return cast(Run, loop)  # finds the types itself, sooner than it is told
+    signature = kinds.replace("x", double)
     singles = signature.partition("->")[2].replace("d", "f").replace("D", "F")
     if len(singles) == 1:
         return lambda *arrays: loop(*arrays, signature=signature).astype(char)

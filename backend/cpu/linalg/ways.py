@@ -27,10 +27,14 @@ LANES = frozenset(
 )  # fmt: skip
 LARGEST = 64  # order up to which lanes were measured to take less time than LAPACK in a loop
 MOST_COLUMNS = 4  # right-hand sides for each row: more leave the cache
-SHORT = 16  # order up to which half a panel is enough; beyond, every thread is to have one if work is long
+SHORT = (
+    16  # order up to which half a panel is enough; beyond, of long work every thread is to have one
+)
 LINE = 64  # bytes of a vector
 SHARED = 16  # times `small`: below, a few matrices take LAPACK in a loop less time than it takes to begin
-FEW = 64
+FEW = 64  # matrices, for that
+# operations for each element: more than a few times the order
+LONG = frozenset(("qr", "eigh", "svd", "eig", "lstsq"))
 LONGEST = frozenset(("svd", "eig"))
 
 
@@ -58,7 +62,8 @@ def way(op: str, a: Array, b: Array | None = None) -> Way:
         is_possible = False
     is_long = (size + (0 if b is None else b.size)) * min(m, n) >= SHARED * small
     lanes = LINE // real
-    least = lanes // 2 if max(m, n) <= SHORT else lanes * (num_threads() if is_long else 1)
+    panels = 1 if op in LONG and not is_long else num_threads()
+    least = lanes // 2 if max(m, n) <= SHORT else lanes * panels
     if is_possible and (count >= least or small == 0):
         return "interleaved"
     if not is_long and count <= FEW and op not in LONGEST:
