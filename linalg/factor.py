@@ -16,7 +16,7 @@ from .results import LUResult, QRResult, SVDResult
 _MODES = ("reduced", "complete", "r", "raw")
 
 
-@recent.remembering(recent.matrix("cholesky"))
+@recent.of_matrix(recent.cholesky)
 def cholesky(
     a: Any,
     /,
@@ -59,7 +59,7 @@ def cholesky(
     return (c, info) if on_error == "info" else c
 
 
-@recent.remembering(recent.qr)
+@recent.of_matrix(recent.qr)
 def qr(
     a: Any,
     mode: str = "reduced",
@@ -136,7 +136,7 @@ def svd(
 ) -> Any: ...
 
 
-@recent.remembering(recent.svd, "full_matrices")
+@recent.of_matrix(recent.svd, "full_matrices")
 def svd(
     a: Any,
     full_matrices: bool = True,
@@ -264,7 +264,7 @@ def lu(
     return (result, info) if on_error == "info" else result
 
 
-@recent.remembering(recent.lu_factor)
+@recent.of_matrix(recent.lu_factor)
 def lu_factor(
     a: Any,
     overwrite_a: bool = False,

@@ -9,7 +9,7 @@ import numpy as np
 from .._base.errors import DTypeError, MatrixShapeError, OptionError
 from ..backend.dims import maximum
 from ..program.trace import Traced
-from . import ops
+from . import ops, recent
 from .factor import svd
 from .failures import OnError, check_on_error
 from .norms_traced import COND, NORM, VECTOR_NORM, recorded_norm, recorded_rank
@@ -199,6 +199,7 @@ def matrix_rank(
     return np.count_nonzero(s > tol, axis=-1) if s.ndim > 1 else np.intp((s > tol).sum())
 
 
+@recent.of_matrix(recent.pinv)
 def pinv(
     a: Any,
     rcond: Any = None,
@@ -251,7 +252,7 @@ def _cutoff(x: Any, rcond: Any, rtol: Any) -> Any:
     """Relative to the largest singular value."""
     if rcond is None:
         if rtol is NO_VALUE:
-            return 1e-15
+            return ops.PINV_RCOND
         if rtol is not None:
             return rtol
         m, n = x.shape[-2:]

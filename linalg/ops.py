@@ -22,6 +22,7 @@ SINGULAR = "Singular matrix"
 NOT_DEFINITE = "Matrix is not positive definite"
 NO_EIGENVALUES = "Eigenvalues did not converge"
 NO_SVD = "SVD did not converge"
+PINV_RCOND = 1e-15  # NumPy's
 
 
 def _cholesky(attrs: Attrs, a: Array) -> Outputs:

@@ -7,64 +7,56 @@ final result, or None where a matrix failed. Then the front starts anew, and say
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+import math
+from collections.abc import Callable, Hashable
+from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from .._base.caches import Quick
 from .._base.options import Options, get_options
-from ..backend.cpu.linalg import plain
-from ..backend.cpu.linalg.plain import GOOD
-from ..backend.cpu.linalg.ways import module, way
-from .failures import any_failed
+from ..backend.cpu.linalg import few, prepared
+from ..backend.cpu.linalg.ways import way
 from .operands import NATIVE
-from .results import EighResult, EigResult, QRResult, SVDResult
+from .ops import PINV_RCOND, pseudoinverse
+from .results import EighResult, EigResult, LstsqResult, QRResult, SVDResult
 
 Array = np.ndarray[Any, Any]
 Run = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
-_RECENT: Quick[tuple[Options, Run | None]] = Quick("recent matrices", 1024)
+_RECENT: Quick[tuple[Options | None, Run | None]] = Quick("recent matrices", 1024)
 """By function, shapes, dtypes and keywords: the options, and what to run under them, None for the front."""
 
 
-def remembering(make: Callable[..., Run | None], *names: str) -> Callable[[F], F]:
-    """A front whose calls with plain arrays, and no keywords but `names`, are run by what `make` makes."""
-    items = _RECENT.items
+def of_matrix(make: Callable[..., Run | None], *flags: str) -> Callable[[F], F]:
+    """A front of one operand: calls with a plain array, and no keywords but `flags`, are run by what
+    `make` makes."""
+    get, array = _RECENT.items.get, np.ndarray
 
     def decorate(front: F) -> F:
         name = front.__name__
 
         @wraps(front)
-        def remembering(*operands: Any, **keywords: Any) -> Any:
-            key: Any = None
-            if len(operands) == 1:
-                (a,) = operands
-                if type(a) is np.ndarray:
-                    key = name, a.shape, a.dtype
-            elif len(operands) == 2:
-                a, b = operands
-                if type(a) is np.ndarray and type(b) is np.ndarray:
-                    key = name, a.shape, a.dtype, b.shape, b.dtype
-            if keywords and key is not None:
-                key = (*key, *keywords.items()) if names and _are_flags(keywords, names) else None
-            if key is None:
-                return front(*operands, **keywords)
-            recent = items.get(key)
-            if recent is not None and recent[0] is get_options():
-                run = recent[1]
-                if run is None:
-                    return front(*operands, **keywords)
-                result = run(*operands)
-                if result is not None:
+        def remembering(a: Any = _NOTHING, /, *others: Any, **keywords: Any) -> Any:
+            if others or type(a) is not array:
+                return front(**keywords) if a is _NOTHING else front(a, *others, **keywords)
+            key: Any = name, a.shape, a.dtype
+            if keywords:
+                key = *key, *keywords.items()
+            try:
+                options, run = get(key, _UNKNOWN)
+            except TypeError:  # a keyword that cannot be looked up
+                return front(a, **keywords)
+            if options is get_options():
+                if run is not None and (result := run(a)) is not None:
                     _RECENT.hits += 1
                     return result
-                return front(*operands, **keywords)
-            _RECENT.misses += 1
-            result = front(*operands, **keywords)
-            _RECENT.put(key, (get_options(), make(*operands, **keywords)))
+                return front(a, **keywords)
+            result = front(a, **keywords)
+            if _are_flags(keywords, flags):
+                _keep(key, make(a, **keywords))
             return result
 
         return cast(F, remembering)
@@ -72,25 +64,50 @@ def remembering(make: Callable[..., Run | None], *names: str) -> Callable[[F], F
     return decorate
 
 
+def of_pair(make: Callable[[Array, Array], Run | None]) -> Callable[[F], F]:
+    """A front of two operands: calls with plain arrays, and no keywords."""
+    get, array = _RECENT.items.get, np.ndarray
+
+    def decorate(front: F) -> F:
+        name = front.__name__
+
+        @wraps(front)
+        def remembering(*operands: Any, **keywords: Any) -> Any:
+            if keywords or len(operands) != 2:
+                return front(*operands, **keywords)
+            a, b = operands
+            if type(a) is not array or type(b) is not array:
+                return front(a, b)
+            key = name, a.shape, a.dtype, b.shape, b.dtype
+            options, run = get(key, _UNKNOWN)
+            if options is get_options():
+                if run is not None and (result := run(a, b)) is not None:
+                    _RECENT.hits += 1
+                    return result
+                return front(a, b)
+            result = front(a, b)
+            _keep(key, make(a, b))
+            return result
+
+        return cast(F, remembering)
+
+    return decorate
+
+
+_NOTHING: Any = object()
+_UNKNOWN: tuple[Options | None, Run | None] = (None, None)
+
+
+def _keep(key: Hashable, run: Run | None) -> None:
+    _RECENT.misses += 1
+    _RECENT.put(key, (get_options(), run))
+
+
 def _are_flags(keywords: dict[str, Any], names: tuple[str, ...]) -> bool:
     for word, value in keywords.items():
         if word not in names or not (value is True or value is False):
             return False
     return True
-
-
-def _single(op: str, *arrays: Array) -> Any:
-    """The routine of one small matrix, None where another way is taken."""
-    dtype = arrays[0].dtype
-    if any(x.ndim != 2 or x.dtype != dtype for x in arrays):
-        return None
-    if dtype not in NATIVE or way(op, *arrays) != "single":
-        return None
-    return getattr(module(op, *arrays), op)
-
-
-def _good(info: Any) -> bool:
-    return info is GOOD or not any_failed(info)
 
 
 def solve(a: Array, b: Array) -> Run | None:
@@ -105,96 +122,154 @@ def solve(a: Array, b: Array) -> Run | None:
             return None if x is None else x[:, 0]
 
         return of_vector
-    run = _single("solve", a, b)
-    if run is None:
-        return _solve_few(a, b)
-
-    def of_matrix(a: Array, b: Array) -> Any:
-        x, info = run(a, b)
-        return x if _good(info) else None
-
-    return of_matrix
+    if _is_single("solve", a, b):
+        return _unless_failed(prepared.solve(a.dtype.char))
+    return _of_few("solve", few.solve, a, b)
 
 
-def _solve_few(a: Array, b: Array) -> Run | None:
-    """Of a batch that is left to NumPy."""
-    alike = a.dtype in NATIVE and a.dtype == b.dtype and a.shape[:1] == b.shape[:1]
-    if not alike or a.ndim != 3 or b.ndim != 3 or way("solve", a, b) != "plain" or not b.size:
-        return None
-    return plain.few_solver(a.dtype.char)
-
-
-def matrix(op: str) -> Callable[[Array], Run | None]:
-    """For functions whose result is one array, and may fail."""
-
-    def make(a: Array) -> Run | None:
-        run = _single(op, a)
-        if run is None:
-            return None
-
-        def quick(a: Array) -> Any:
-            x, info = run(a)
-            return x if _good(info) else None
-
-        return quick
-
-    return make
+def inv(a: Array) -> Run | None:
+    """The inverse."""
+    if _is_single("inv", a):
+        return _unless_failed(prepared.inv(len(a), a.dtype.char))
+    return _of_few("inv", few.inv, a)
 
 
 def det(a: Array) -> Run | None:
     """A number, whatever the matrix."""
-    run = _single("det", a)
-    if run is None or a.dtype.char in "fF":
-        return None
-    return lambda a: run(a)[()]  # of tiny matrices the routine gives an array without axes
+    if _is_single("det", a):
+        return prepared.det(len(a), a.dtype.char)
+    return _of_few("det", partial(few.det, a.shape[-1]), a)
+
+
+def cholesky(a: Array) -> Run | None:
+    """The lower factor."""
+    if _is_single("cholesky", a):
+        return _unless_failed(prepared.cholesky(a.dtype.char, True))
+    return _of_few("cholesky", few.cholesky, a)
 
 
 def lu_factor(a: Array) -> Run | None:
     """(lu, piv), of singular matrices too."""
-    run = _single("lu", a)
-    return None if run is None else lambda a: run(a)[:2]
+    if _is_single("lu", a):
+        run = prepared.lu(a.dtype.char)
+        return lambda a: run(a)[:2]
+    return _of_few("lu", partial(few.lu, *a.shape[-2:]), a)
 
 
 def qr(a: Array) -> Run | None:
     """QRResult of the mode "reduced"."""
-    run = _single("qr", a)
-    return None if run is None else lambda a: QRResult(*run(a, "reduced"))
+    if _is_single("qr", a):
+        return _named(QRResult, prepared.qr(*a.shape, a.dtype.char))
+    return _named(QRResult, _of_few("qr", few.qr, a))
 
 
 def eigh(a: Array) -> Run | None:
     """EighResult by the lower triangle."""
-    run = _single("eigh", a)
-    if run is None:
-        return None
+    if not _is_single("eigh", a):
+        return _named(EighResult, _of_few("eigh", few.eigh, a))
+    run = prepared.eigh(a.dtype.char, True, True)
 
     def quick(a: Array) -> Any:
         w, v, info = run(a)
-        return EighResult(w, v) if _good(info) else None
+        return None if info else _new(EighResult, (w, v))
 
     return quick
 
 
 def svd(a: Array, full_matrices: bool = True) -> Run | None:
     """SVDResult."""
-    run = _single("svd", a)
-    if run is None:
-        return None
+    if not _is_single("svd", a):
+        return _named(SVDResult, _of_few("svd", lambda char: few.svd(char, full_matrices), a))
+    run = prepared.svd(*a.shape, a.dtype.char, full_matrices, True)
 
     def quick(a: Array) -> Any:
-        u, s, vh, info = run(a, full_matrices)
-        return SVDResult(u, s, vh) if _good(info) else None
+        u, s, vh, info = run(a)
+        return None if info else _new(SVDResult, (u, s, vh))
 
     return quick
 
 
 def eig(a: Array) -> Run | None:
     """EigResult; a matrix that is not finite is one that failed."""
-    run = _single("eig", a)
+    if not _is_single("eig", a):
+        return _named(EigResult, _of_few("eig", few.eig, a))
+    char = a.dtype.char
+    if char in "dD" and (double := prepared.double_eig(len(a), char)) is not None:
+        return _named(EigResult, double)
+    run = prepared.eig(len(a), char, True)
+
+    def quick(a: Array) -> Any:
+        w, _, v, info = run(a)
+        return None if info else _new(EigResult, (w, v))
+
+    return quick
+
+
+def pinv(a: Array) -> Run | None:
+    """The pseudoinverse, by the default bound."""
+    run = svd(a, False)
     if run is None:
         return None
 
     def quick(a: Array) -> Any:
-        w, _, v, info = run(a)
-        return EigResult(w, v) if _good(info) else None
+        found = run(a)
+        if found is None:
+            return None
+        u, s, vh = found
+        return pseudoinverse(u, s, vh, PINV_RCOND)
+
+    return quick
+
+
+def lstsq(a: Array, b: Array) -> Run | None:
+    """LstsqResult of a batch, by the default bound."""
+    return _named(LstsqResult, _of_few("lstsq", partial(few.lstsq, *a.shape[-2:]), a, b))
+
+
+# ---- helpers -------------------------------------------------------------------------------------
+
+
+def _are_alike(*arrays: Array) -> bool:
+    """Matrices of one dtype that LAPACK has, as many of each, none without elements."""
+    batch, dtype = arrays[0].shape[:-2], arrays[0].dtype
+    for x in arrays:
+        if x.ndim < 2 or x.shape[:-2] != batch or x.dtype != dtype or not x.size:
+            return False
+    return dtype in NATIVE
+
+
+def _is_single(op: str, *arrays: Array) -> bool:
+    return arrays[0].ndim == 2 and _are_alike(*arrays) and way(op, *arrays) == "single"
+
+
+def _of_few(op: str, make: Callable[[str], Run | None], *arrays: Array) -> Run | None:
+    """What `make` makes for a dtype, for a batch that is left to NumPy."""
+    a = arrays[0]
+    if a.ndim < 3 or not _are_alike(*arrays) or math.prod(a.shape[:-2]) > few.MOST:
+        return None
+    if way(op, *arrays) != "plain":
+        return None
+    run = make(a.dtype.char)
+    return run if run is None or a.ndim == 3 else few.stacked(run)
+
+
+def _unless_failed(run: Run) -> Run:
+    def quick(*arrays: Array) -> Any:
+        x, info = run(*arrays)
+        return None if info else x
+
+    return quick
+
+
+_new: Any = tuple.__new__  # of a named tuple, in half of its own time
+
+
+def _named(kind: type, run: Run | None) -> Run | None:
+    if run is None:
+        return None
+
+    def quick(*arrays: Array) -> Any:
+        found = run(*arrays)
+        return None if found is None else _new(kind, found)
 
     return quick

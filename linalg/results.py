@@ -41,6 +41,15 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
+class LstsqResult(NamedTuple):
+    """What `lstsq` returns: x, sums of squared residuals, ranks, singular values."""
+
+    x: Any
+    residuals: Any
+    rank: Any
+    s: Any
+
+
 class LUResult(NamedTuple):
     """a = P @ L @ U."""
 

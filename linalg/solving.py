@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +23,12 @@ from .operands import (
     squeeze,
     wrap_of,
 )
-from .results import SlogdetResult
+from .results import LstsqResult, SlogdetResult
 
 _TRANS: dict[Any, str] = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}
 
 
-@recent.remembering(recent.solve)
+@recent.of_pair(recent.solve)
 def solve(
     a: Any,
     b: Any,
@@ -292,7 +292,7 @@ def cho_solve(
     return finished(found, is_vector, b, info, on_error)
 
 
-@recent.remembering(recent.matrix("inv"))
+@recent.of_matrix(recent.inv)
 def inv(
     a: Any, *, overwrite_a: bool = False, check_finite: bool = False, on_error: OnError = "raise"
 ) -> Any:
@@ -328,7 +328,7 @@ def inv(
     return (found, info) if on_error == "info" else found
 
 
-@recent.remembering(recent.det)
+@recent.of_matrix(recent.det)
 def det(a: Any, *, check_finite: bool = False, on_error: OnError = "raise") -> Any:
     """The determinants of a [..., n, n]: [...], a number of one matrix; 1 of an empty one.
 
@@ -369,15 +369,7 @@ def number(x: Any) -> Any:
     return x[()] if type(x) is np.ndarray else x
 
 
-class LstsqResult(NamedTuple):
-    """What `lstsq` returns: x, sums of squared residuals, ranks, singular values."""
-
-    x: Any
-    residuals: Any
-    rank: Any
-    s: Any
-
-
+@recent.of_pair(recent.lstsq)
 def lstsq(
     a: Any,
     b: Any,

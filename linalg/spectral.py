@@ -16,7 +16,7 @@ from .operands import adjoint, square, wrap_of
 from .results import EighResult, EigResult, SVDResult
 
 
-@recent.remembering(recent.eig)
+@recent.of_matrix(recent.eig)
 def eig(
     a: Any, *, overwrite_a: bool = False, check_finite: bool = True, on_error: OnError = "raise"
 ) -> Any:
@@ -68,7 +68,7 @@ def eigvals(
     return (w, info) if on_error == "info" else w
 
 
-@recent.remembering(recent.eigh)
+@recent.of_matrix(recent.eigh)
 def eigh(
     a: Any,
     UPLO: str = "L",  # noqa: N803

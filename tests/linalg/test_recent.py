@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.linalg.matrices import DTYPES, LAYOUTS, adjoint, draw
 
 import einloom
 from einloom import linalg
-from einloom.backend.cpu.linalg import own
+from einloom.backend.cpu.linalg import own, prepared
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +30,11 @@ FRONTS: dict[str, Callable[[Array], Any]] = {
     "svd": linalg.svd,
     "svd, thin": lambda a: linalg.svd(a, full_matrices=False),
     "eig": linalg.eig,
+    "pinv": lambda a: linalg.pinv(a[..., :-1] if a.shape[-1] > 1 else a),
+    "lstsq": lambda a: linalg.lstsq(a[..., : (a.shape[-1] + 1) // 2], a[..., -1:]),
+    "lstsq wide": lambda a: linalg.lstsq(a[..., :1, :], a[..., :1, :2]),
 }
+SHAPES = ((1, 1), (3, 3), (16, 16), (1, 4, 4), (3, 2, 2), (2, 3, 5, 5), (70, 2, 2))
 
 
 def parts(result: Any) -> tuple[Array, ...]:
@@ -44,7 +49,7 @@ def hits() -> int:
 @pytest.mark.parametrize("name", FRONTS)
 def test_later_calls(name: str, dtype: str) -> None:
     rng = np.random.default_rng(3)
-    for shape in ((1, 1), (3, 3), (16, 16), (1, 4, 4), (3, 2, 2)):
+    for shape in SHAPES:
         a = draw(rng, shape, dtype)
         for layout in LAYOUTS.values():
             x = layout(a)
@@ -59,27 +64,90 @@ def test_later_calls(name: str, dtype: str) -> None:
                     assert not np.may_share_memory(got, x)
 
 
+def outcome(call: Callable[..., Any], *operands: Any, **keywords: Any) -> Any:
+    """The bits of a result and its type, or the words of an error."""
+    try:
+        result = call(*operands, **keywords)
+    except einloom.EinloomError as error:
+        return type(error), str(error)
+    return type(result), [(x.shape, x.dtype, x.tobytes()) for x in parts(result)]
+
+
 @pytest.mark.parametrize(
     "name", [name for name in FRONTS if name not in ("lu_factor", "qr", "det")]
 )
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_failures(name: str, dtype: str) -> None:
     """A matrix of NaN among good ones, the same error each time; where it is none, the same result."""
-    good = draw(np.random.default_rng(4), (4, 4), dtype)
-    bad = np.full_like(good, np.nan)
+    for shape in ((4, 4), (3, 4, 4)):
+        good = draw(np.random.default_rng(4), shape, dtype)
+        bad = good.copy()
+        bad[-1] = np.nan
+        einloom.clear_caches()
+        first = outcome(FRONTS[name], bad)
+        for _ in range(3):
+            outcome(FRONTS[name], good)
+        assert outcome(FRONTS[name], bad) == first
+        assert outcome(FRONTS[name], good) == outcome(FRONTS[name], good)
 
-    def outcome(a: Array) -> Any:
-        try:
-            return [x.tobytes() for x in parts(FRONTS[name](a))]
-        except linalg.LinAlgError as error:
-            return str(error)
 
-    einloom.clear_caches()
-    first = outcome(bad)
-    for _ in range(3):
-        outcome(good)
-    assert outcome(bad) == first
-    assert outcome(good) == outcome(good)
+FEW_RANKS: list[tuple[int, ...]] = [(), (1,), (3,), (2, 3), (65,)]
+OF_ONE: dict[str, Callable[..., Any]] = {
+    "inv": linalg.inv,
+    "det": linalg.det,
+    "cholesky": linalg.cholesky,
+    "lu_factor": linalg.lu_factor,
+    "qr": linalg.qr,
+    "eigh": linalg.eigh,
+    "svd": linalg.svd,
+    "eig": linalg.eig,
+    "pinv": linalg.pinv,
+}
+RECTANGULAR = ("lu_factor", "qr", "svd", "pinv")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", OF_ONE)
+def test_as_the_front_without_memory(name: str, dtype: str) -> None:
+    """Of good, singular, tiny, zero and infinite matrices in batches of any rank."""
+    front, rng = OF_ONE[name], np.random.default_rng(8)
+    bare = getattr(front, "__wrapped__")  # noqa: B009
+    sizes = [(1, 1), (2, 2), (4, 4), *([(5, 3), (3, 5)] if name in RECTANGULAR else [])]
+    for batch in FEW_RANKS:
+        for m, n in sizes:
+            a = draw(rng, (*batch, m, n), dtype)
+            if name in ("cholesky", "eigh"):
+                a = a @ adjoint(a) + np.eye(n, dtype=dtype)
+            singular, infinite = a.copy(), a.copy()
+            singular.reshape(-1, m, n)[-1] = 1
+            infinite[..., -1, 0] = np.inf
+            for x in (a, singular, a * np.dtype(dtype).type(1e-36), np.zeros_like(a), infinite):
+                wanted = outcome(bare, x)
+                assert all(outcome(front, x) == wanted for _ in range(3))
+    for bad in (np.ones(3, dtype), np.dtype(dtype).type(1)[()]):
+        wanted = outcome(bare, bad)
+        assert all(outcome(front, bad) == wanted for _ in range(3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "of_b", [(3,), (3, 2), (1, 3, 2), (4, 3, 2), (2, 4, 3, 2), (4, 3, 0)], ids=str
+)
+@pytest.mark.parametrize(
+    "of_a", [(3,), (3, 2), (3, 3), (4, 3, 2), (2, 4, 3, 2), (4, 2, 3)], ids=str
+)
+def test_least_squares_that_broadcast(
+    of_a: tuple[int, ...], of_b: tuple[int, ...], dtype: str
+) -> None:
+    rng = np.random.default_rng(9)
+    a, b = draw(rng, of_a, dtype), draw(rng, of_b, dtype)
+    deficient = np.ones_like(a)
+    bare = getattr(linalg.lstsq, "__wrapped__")  # noqa: B009
+    for x in (a, deficient):
+        wanted = outcome(bare, x, b)
+        assert all(outcome(linalg.lstsq, x, b) == wanted for _ in range(3))
+        wanted = outcome(bare, x, b, rcond=-1)
+        assert outcome(linalg.lstsq, x, b, rcond=-1) == wanted
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (5,)], ids=str)
@@ -142,21 +210,61 @@ def test_arguments() -> None:
     assert linalg.solve(a=np.eye(2), b=np.ones(2)).tolist() == [1, 1]
 
 
-def test_without_numpys_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The public functions do the same where NumPy has no such names."""
-    a = draw(np.random.default_rng(6), (3, 4, 4), "float64")
-    x, found = own.solver("d")(a, a), own.eig(a)
-    assert found is not None
-    assert x is not None
+@pytest.fixture
+def without_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """NumPy has no such names; what was made before is forgotten, and so is what is made here."""
+    made = (own.run, own.qr, prepared.eig, prepared.double_eig, prepared.svd, prepared.det)
     monkeypatch.setattr(own, "_loop", lambda name: None)
-    slow, spectrum = own.solver("d")(a, a), own.eig(a)
-    assert slow is not None
-    assert spectrum is not None
-    assert np.array_equal(slow, x)
-    assert all(map(np.array_equal, spectrum, found))
-    assert all(part.dtype == np.complex128 for part in own.eig(np.diag([1.0, 2.0])) or ())
-    assert own.solver("d")(np.zeros((2, 3, 3)), a[:2, :3, :3]) is None
-    assert own.eig(np.full((2, 2), np.nan)) is None
+    for kept in made:
+        kept.cache_clear()
+    yield
+    for kept in made:
+        kept.cache_clear()
+
+
+@pytest.mark.usefixtures("without_loops")
+@pytest.mark.parametrize("name", FRONTS)
+def test_without_numpys_loops(name: str) -> None:
+    """The public functions do the same where NumPy has no such names."""
+    test_later_calls(name, "float32")
+    test_later_calls(name, "complex128")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_loops_are_those_of_the_functions(dtype: str) -> None:
+    a = draw(np.random.default_rng(6), (3, 4, 4), dtype)
+    char = a.dtype.char
+    calls: dict[str, Callable[..., Any]] = {
+        "inv": np.linalg.inv,
+        "det": np.linalg.det,
+        "eigh_lo": np.linalg.eigh,
+        "svd_f": np.linalg.svd,
+        "svd_s": lambda a: np.linalg.svd(a, full_matrices=False),
+    }
+    for name, call in calls.items():
+        run = own.run(name, char)
+        assert run is not None
+        assert outcome(run, a)[1] == outcome(call, a)[1]
+    wide, qr = a[:, :3], own.qr(char)
+    assert qr is not None
+    for x in (a, wide, wide.swapaxes(1, 2), np.zeros_like(a)):
+        assert outcome(qr, x)[1] == outcome(np.linalg.qr, x)[1]
+
+
+def test_loops_are_quiet() -> None:
+    """Whatever NumPy is told to do, from several threads, and of a NumPy that keeps it for each thread."""
+    inv, good = own.run("inv", "d"), np.eye(3)[None]
+    assert inv is not None
+    in_thread = own._quiet_in_thread(lambda a: np.linalg._umath_linalg.inv(a))
+    for run in (inv, in_thread):
+        with np.errstate(all="raise"):
+            assert run(0 * good) is None
+            assert np.array_equal(run(good), good)
+    before = np.geterr()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(inv, [good, 0 * good] * 200))
+    assert [x is None for x in found] == [False, True] * 200
+    assert np.geterr() == before
 
 
 RANKS: list[tuple[int, ...]] = [(), (1,), (2,), (5,), (2, 5), (5, 1)]

@@ -291,12 +291,13 @@ def _by_steps(a: Array, steps: tuple[Step, ...], theta: float) -> Array:
 
 
 def _sum(slots: list[Any], read: list[int], factors: tuple[float, ...]) -> Array:
-    *factors_read, one = factors
-    terms = [(slots[k], f) for k, f in zip(read, factors_read, strict=True) if f]
-    total = terms[0][0] * terms[0][1]
-    for x, f in terms[1:]:
-        total += x if f == 1 else x * f
-    np.einsum("...ii->...i", total)[...] += one
+    (first, factor), *terms = [(k, f) for k, f in zip(read, factors, strict=False) if f]
+    total = slots[first] * factor
+    for k, f in terms:
+        total += slots[k] if f == 1 else slots[k] * f
+    if one := factors[-1]:
+        flat = total.reshape(len(total), -1)  # a view: what products and sums make is contiguous
+        flat[:, :: total.shape[-1] + 1] += one
     return total
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import in_place, own
+from . import in_place
 from .finite import cleared, spoil
 from .scaling import by_powers, in_range, lifted, lifted_system
 
@@ -78,18 +78,6 @@ def solve(a: Array, b: Array, *, overwrite: bool = False) -> tuple[Array, Array]
     return risen(x, powers), info
 
 
-def few_solver(char: str) -> Callable[[Array, Array], Array | None]:
-    """Of a dtype: x of a @ x = b for [batch, n, n] and [batch, n, k]; None: `solve` must look closer."""
-    run = own.solver(char)
-
-    def few(a: Array, b: Array) -> Array | None:
-        firsts = a[:, 0, 0].tolist()
-        # far above what is tiny, which scaling.py lifts
-        return run(a, b) if min(map(abs, firsts)) > 1e-20 else None
-
-    return few
-
-
 def inv(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     """x of a @ x = 1."""
     if overwrite and in_place.possible(a):
@@ -103,7 +91,7 @@ def det(a: Array, *, overwrite: bool = False) -> Array:
     """The product of the eigenvalues."""
     a, powers = lifted(a)
     with np.errstate(all="ignore"):
-        found = np.asarray(np.linalg.det(a))
+        found = np.asarray(np.linalg.det(a), order="C")
     return found if powers is None else by_powers(found, -a.shape[-1] * powers)
 
 
@@ -112,7 +100,8 @@ def slogdet(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     a, powers = lifted(a)
     with np.errstate(all="ignore"):
         sign, logabsdet = np.linalg.slogdet(a)
-    return np.asarray(sign), shrunk(np.asarray(logabsdet), powers, a.shape[-1])
+    sign, logabsdet = np.asarray(sign, order="C"), np.asarray(logabsdet, order="C")
+    return sign, shrunk(logabsdet, powers, a.shape[-1])
 
 
 def triangular_solve(
@@ -306,7 +295,7 @@ def _one_by_one(
     info = _good(arrays[0])
     with np.errstate(all="ignore"):
         try:
-            return run(*arrays), info
+            return np.ascontiguousarray(run(*arrays)), info
         except np.linalg.LinAlgError:
             pass
         found = np.zeros(arrays[-1].shape, arrays[-1].dtype)

@@ -27,8 +27,15 @@ LANES = frozenset(
 )  # fmt: skip
 LARGEST = 64  # order up to which lanes were measured to take less time than LAPACK in a loop
 MOST_COLUMNS = 4  # right-hand sides for each row: more leave the cache
-SHORT = 16  # order up to which half a panel is enough; beyond, every thread is to have one
+SHORT = (
+    16  # order up to which half a panel is enough; beyond, of long work every thread is to have one
+)
 LINE = 64  # bytes of a vector
+SHARED = 16  # times `small`: below, a few matrices take LAPACK in a loop less time than it takes to begin
+FEW = 64  # matrices, for that
+# operations for each element: more than a few times the order
+LONG = frozenset(("qr", "eigh", "svd", "eig", "lstsq"))
+LONGEST = frozenset(("svd", "eig"))
 
 
 def way(op: str, a: Array, b: Array | None = None) -> Way:
@@ -53,9 +60,14 @@ def way(op: str, a: Array, b: Array | None = None) -> Way:
     is_possible = op in LANES and max(m, n) <= LARGEST
     if b is not None and max(b.shape[-2:]) > MOST_COLUMNS * max(m, n):
         is_possible = False
-    least = LINE // (2 * real) if max(m, n) <= SHORT else LINE // real * num_threads()
+    is_long = (size + (0 if b is None else b.size)) * min(m, n) >= SHARED * small
+    lanes = LINE // real
+    panels = 1 if op in LONG and not is_long else num_threads()
+    least = lanes // 2 if max(m, n) <= SHORT else lanes * panels
     if is_possible and (count >= least or small == 0):
         return "interleaved"
+    if not is_long and count <= FEW and op not in LONGEST:
+        return "plain"
     return "batched" if count >= max(2, num_threads()) or small == 0 else "plain"
 
 
