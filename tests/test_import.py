@@ -83,6 +83,13 @@ def test_all_is_sorted_and_complete() -> None:
     assert set(public) <= set(einloom.__all__)
 
 
+def test_running_one_by_one_is_private() -> None:
+    """Programs run one instruction at a time by a function of a room, not by a public name."""
+    executable = importlib.import_module("einloom.program.executable")
+    assert callable(executable.Executable.interpret)
+    assert not {"interpret", "Executable"} & set(einloom.__all__)
+
+
 def test_unknown_names() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         einloom.no_such_name  # noqa: B018

@@ -8,6 +8,8 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from ..._base.errors import CallError, OrderError, ProgramError, Unsupported
 from ..wire import default_decoders
 from .check import check
@@ -143,6 +145,8 @@ class OnnxBackend:
                     )
                 attributes[keyword] = known[name].reshape(-1).tolist()
         check_call(node.op_type, operands, len(node.output), attributes)
+        if node.op_type == "Split" and "split" not in attributes:
+            attributes["split"] = _equal_parts(operands[0], attributes, len(node.output))
         name, keywords = METHODS[node.op_type]
         for plain in ("allowzero", "noop_with_empty_axes"):  # 0 is what a method does anyway
             if attributes.get(plain) == 0:
@@ -188,6 +192,16 @@ class OnnxBackend:
         return [found[name] for name in outputs] if op == "Split" else found[outputs[0]]
 
 
+def _equal_parts(x: Any, attributes: dict[str, Any], outputs: int) -> list[int]:
+    """Sizes of `num_outputs` parts, the last of which may be smaller; as many as outputs if not told."""
+    count = int(attributes.pop("num_outputs", outputs))
+    if not hasattr(x, "shape"):
+        raise Unsupported("Split without sizes of a tensor without a shape; give `split`")
+    n = int(x.shape[int(attributes.get("axis", 0))])
+    size = -(-n // count)
+    return [max(0, min(size, n - k * size)) for k in range(count)]
+
+
 def _method(name: str, op: str, keywords: tuple[str, ...]) -> Callable[..., Any]:
     tensors = {"Where": 3, "Gather": 2}.get(op, 1 if keywords or op in UNARY else 2)
 
@@ -200,10 +214,8 @@ def _method(name: str, op: str, keywords: tuple[str, ...]) -> Callable[..., Any]
         given = dict(zip(keywords, args[tensors:], strict=False)) | named
         if more := given.keys() - set(keywords):
             raise CallError(f"{name}: there is no argument {min(more)!r}")
-        plain = {
-            k: [int(n) for n in v] if isinstance(v, Sequence) else int(v) for k, v in given.items()
-        }
-        attributes = {k: v for k, v in plain.items() if v != []}
+        plain = {k: [int(n) for n in v] if np.ndim(v) else int(v) for k, v in given.items()}
+        attributes = {k: v for k, v in plain.items() if v != [] or k == "shape"}  # () is a shape
         count = len(plain.get("split", ())) or 1 if op == "Split" else 1  # type: ignore[arg-type]
         return self._one_node(op, operands, attributes, count)
 

@@ -44,7 +44,11 @@ def lower(graph: Any, inputs: Mapping[str, ArraySpec], sizes: Mapping[str, int])
             with told_of(node, number):
                 walk.step(node)
         results = [walk.value(x.name) for x in graph.output]
-        template = walk.session.build.template(*(x.slot for x in results))
+        build = walk.session.build
+        own = (x.slot if build.is_fresh(x.slot) else build("copy", x.slot) for x in results)
+        template = build.template(
+            *own
+        )  # no result is a view of an array that the caller may overwrite
     finally:
         walk.session.ended = True
     return Lowered(template, tuple(walk.carried))
