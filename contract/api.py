@@ -22,6 +22,7 @@ from .._base.errors import (
 from .._base.log import log
 from .._base.numbers import format_bytes, format_count, format_seconds
 from .._base.options import get_options
+from ..backend import get
 from ..backend.door import as_ndarray
 from ..backend.spec import ArraySpec, Axes
 from .arguments import (
@@ -158,7 +159,8 @@ def compile(
         dtype: as in `plan`.
         constants: operands kept inside the expression: {position: array}, or positions whose arrays
             stand among `shapes_or_arrays`. They are left out of later calls.
-        device: "cpu".
+        device: "cpu", "gpu", or a GPU by its number, "gpu:1": the arrays of calls lie there; constants are
+            uploaded here.
         planning: further arguments of `plan`, strip_exponent=True among them.
 
     Returns:
@@ -170,8 +172,7 @@ def compile(
     array([[3., 3.],
            [3., 3.]])
     """
-    if device != "cpu":
-        raise OptionError(f'compile(device={device!r}): this version runs on "cpu"')
+    backend = get(device)
     if isinstance(equation_or_plan, Plan):
         if shapes_or_arrays or planning or dtype is not None:
             raise CallError("compile: a Plan already fixes shapes, dtypes and path; give it alone")
@@ -194,7 +195,7 @@ def compile(
         found = _planned(
             "compile", equation_or_plan, shapes_or_arrays, dtype, tuple(values), **planning
         )
-    return Expression(found, _checked(values, found))
+    return Expression(found, _checked(values, found), backend)
 
 
 def _planned(

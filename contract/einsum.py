@@ -11,6 +11,7 @@ import numpy as np
 from .._base.caches import Cache, Quick
 from .._base.errors import CallError, DTypeError
 from .._base.options import Options, get_options
+from ..backend.choice import elsewhere
 from ..backend.door import as_ndarray, check_torch_out, is_torch
 from ..backend.spec import LARGE, layout_of
 from ..program.trace import traced_among
@@ -156,6 +157,10 @@ def einsum(
         from .traced import traced_einsum  # loaded only where something is traced
 
         return traced_einsum(given, notation, traced, asked, out=out, alpha=alpha, beta=beta)
+    if (backend := elsewhere("einsum", given)) is not None:
+        from .on_device import einsum_on  # loaded only where something lies on a device
+
+        return einsum_on(backend, given, notation, out, alpha, beta, asked, _planned)
     checked = [as_ndarray(x, "einsum", k) for k, x in enumerate(given)]
     if out is not None and not isinstance(out, np.ndarray):
         raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._base.errors import DTypeError, MemoryLimitError, OptionError, ShapeError, spoken_for
+from .._base.errors import (
+    DTypeError,
+    MemoryLimitError,
+    OptionError,
+    ShapeError,
+    Unsupported,
+    spoken_for,
+)
 from .._base.memory import available_bytes
 from .._base.numbers import format_bytes
+from ..backend.choice import check_together
 from ..backend.cpu import cpu
 from ..backend.door import as_ndarray, is_torch, to_torch
 from ..backend.protocol import Backend
@@ -45,8 +53,19 @@ class Expression:
     Safe from several threads. Pickles; the program is compiled again on loading.
     """
 
-    def __init__(self, plan: Plan, constants: Mapping[int, Any] | None = None) -> None:
-        self.plan = plan
+    def __init__(
+        self,
+        plan: Plan,
+        constants: Mapping[int, Any] | None = None,
+        backend: Backend | None = None,
+    ) -> None:
+        self.plan, self.backend = plan, backend or cpu()
+        self._on_host = self.backend.name == "cpu"
+        if plan.sliced and not self._on_host:
+            raise Unsupported(
+                f"expression: slices do not run on {self.backend.device} yet; leave out memory_limit, or "
+                f"run on the CPU"
+            )
         self.constants = dict(constants or {})
         self._free = [k for k in range(len(plan.dtypes)) if k not in self.constants]
         self._specs = tuple((plan.network.shapes[k], plan.dtypes[k]) for k in self._free)
@@ -54,20 +73,20 @@ class Expression:
         self._held: tuple[Any, ...] = ()  # what is left of the constants, taken after the operands
         if self.constants:
             before, program = split_constants(plan.program, frozenset(self.constants))
-            self._held = _computed(before, program, plan, self.constants)
+            self._held = _computed(before, program, plan, self.constants, self.backend)
         executable: Executable | SlicedExecutable
         if plan.sliced:
             kind = ScaledSlices if plan.strip_exponent else SlicedExecutable
-            executable = kind(program, plan.assembly, cpu())
+            executable = kind(program, plan.assembly, self.backend)
             self._certain = executable.bytes.certain_bytes
             plain = False
         else:
-            executable = Executable(program, cpu(), limit=plan.room)
+            executable = Executable(program, self.backend, limit=plan.room)
             self._certain = executable.schedule.certain_bytes
             plain = (plan.order == "K" or executable.is_view) and not plan.strip_exponent
         self._executable = executable
         small = self._certain < CHECK_FROM
-        self._plain = small and plain and bool(program.instructions)
+        self._plain = small and plain and bool(program.instructions) and self._on_host
         self._is_scalar = not plan.network.output_axes
         # for callers with nothing but arrays: the result, or None if these are not what it is made for
         self.fast: Callable[..., Any] | None = None
@@ -99,7 +118,7 @@ class Expression:
             result = self.fast(*arrays)
             if result is not None:
                 return result
-        if isinstance(out, np.ndarray):
+        if isinstance(out, np.ndarray) or (out is not None and not self._on_host):
             self._check_out_dtype(out.dtype)
         if out is None and not _given(alpha, 1) and not _given(beta, 0) and self._fits(arrays):
             return self.contract(arrays)
@@ -107,6 +126,10 @@ class Expression:
             return self._checked_call(arrays, out, alpha, beta)
 
     def _checked_call(self, arrays: tuple[Any, ...], out: Any, alpha: Any, beta: Any) -> Any:
+        if not self._on_host:
+            check_together("expression", self.backend, arrays if out is None else (*arrays, out))
+            self._check(list(arrays))
+            return self.contract(arrays, out, alpha, beta)
         operands = [native(as_ndarray(x, "expression", k)) for k, x in enumerate(arrays)]
         self._check(operands)
         result = self.contract(operands, out, alpha, beta)
@@ -127,6 +150,7 @@ class Expression:
         array([[30., 30.],
                [30., 30.]])
         """
+        self._check_host("submit")
         from ..program.dispatch import submit  # few calls need it, and it loads concurrent.futures
 
         return submit(self, arrays, device, **keywords)
@@ -181,6 +205,7 @@ class Expression:
         array([[30., 30.],
                [30., 30.]])
         """
+        self._check_host("run_slices")
         from . import slices  # few runs need it, and it loads concurrent.futures
 
         request = slices.Request.of(
@@ -192,7 +217,7 @@ class Expression:
         if self._certain >= CHECK_FROM and executor is None:
             held = sum(x.nbytes for x in (*operands, *self._held))
             check_memory(self._certain, held, "run_slices")
-        plan, order = self.plan, _order(self.plan.order, operands)
+        plan, order = self.plan, order_of(self.plan.order, operands)
         result = slices.run(
             plan, self._executable, operands, self.constants, self._held, request, order
         )
@@ -207,6 +232,10 @@ class Expression:
             result = self._executable.run(*operands, *self._held)  # type: ignore[union-attr]
             return result[()] if self._is_scalar else result
         operands = [*operands, *self._held]
+        if not self._on_host:
+            from .on_device import deliver_on  # what runs on the host needs none of it
+
+            return deliver_on(self._executable, self.plan, operands, out, alpha, beta)  # type: ignore[arg-type]
         needed = self._certain
         if needed >= CHECK_FROM:
             held = sum(x.nbytes for x in operands)
@@ -223,6 +252,7 @@ class Expression:
         """
         seconds: list[float] = []
         if arrays:
+            self._check_host("explain")
             operands = [native(as_ndarray(x, "explain", k)) for k, x in enumerate(arrays)]
             self._check(operands)
             seconds = self._measured(operands)
@@ -250,6 +280,13 @@ class Expression:
             self._executable.profile(*operands, *self._held, seconds=runs[-1])
         return [min(of_one) for of_one in zip(*runs, strict=True)]
 
+    def _check_host(self, call: str) -> None:
+        if not self._on_host:
+            raise Unsupported(
+                f"{call}: this expression runs on {self.backend.device}, where there is no {call} yet; call "
+                f"it with its arrays, or compile it for the CPU"
+            )
+
     def _check_out_dtype(self, dtype: np.dtype[Any]) -> None:
         """Refuse an `out` that would lose what the result's dtype holds."""
         if not np.can_cast(self.plan.dtype, dtype, "safe"):
@@ -261,6 +298,8 @@ class Expression:
     def _fits(self, arrays: tuple[Any, ...]) -> bool:
         """Whether these are plain arrays of the right shapes and dtypes, told quickly."""
         if len(arrays) != len(self._specs):
+            return False
+        if not self._on_host:
             return False
         for x, (shape, dtype) in zip(arrays, self._specs, strict=True):
             if type(x) is not np.ndarray or x.shape != shape or x.dtype != dtype:
@@ -283,23 +322,29 @@ class Expression:
                 )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.plan, self.constants)
+        return _restored, (self.plan, self.constants, self.backend.device)
 
     def __repr__(self) -> str:
         return f"<Expression of {len(self._free)} arrays, {len(self.program.instructions)} instructions>"
 
 
 def _computed(
-    before: Program, program: Program, plan: Plan, constants: Mapping[int, Any]
+    before: Program, program: Program, plan: Plan, constants: Mapping[int, Any], backend: Backend
 ) -> tuple[Any, ...]:
-    """What `program` takes behind its operands: constants, and what `before` makes of constants."""
+    """What `program` takes behind its operands: constants, and what `before` makes of constants; uploaded
+    once, here."""
     values = {slot: constants[at] for at, slot in enumerate(plan.program.inputs) if at in constants}
+    if backend.name != "cpu":
+        values = {slot: backend.to_device(x) for slot, x in values.items()}
     if before.instructions:
-        made = Executable(before, cpu(), fork=False).run(*(values[slot] for slot in before.inputs))
+        made = Executable(before, backend, fork=False).run(
+            *(values[slot] for slot in before.inputs)
+        )
         values |= zip(before.outputs, made if len(before.outputs) > 1 else (made,), strict=True)
     held = tuple(values[slot] for slot in program.inputs[len(plan.dtypes) - len(constants) :])
-    for x in held:
-        x.flags.writeable = False
+    if backend.name == "cpu":
+        for x in held:
+            x.flags.writeable = False
     return held
 
 
@@ -372,10 +417,12 @@ def _strides(shape: Shape, itemsize: int, layout: Axes | None) -> Shape:
     return tuple(strides)
 
 
-def _restored(plan: Plan, constants: dict[int, Any]) -> Expression:
+def _restored(plan: Plan, constants: dict[int, Any], device: str = "cpu") -> Expression:
+    from ..backend import get
+
     for array in constants.values():
         array.flags.writeable = False
-    return Expression(plan, constants)
+    return Expression(plan, constants, get(device))
 
 
 def native(x: Any) -> Any:
@@ -394,10 +441,8 @@ def deliver(
     """Run and hand over: alpha * result + beta * out, into `out` when given."""
     if plan.strip_exponent:
         return _deliver_scaled(executable, plan, operands, out, alpha, beta)
-    scaled = _given(alpha, 1) or _given(beta, 0)
-    if scaled:
-        alpha, beta = _scalar(alpha, plan.dtype, "alpha"), _scalar(beta, plan.dtype, "beta")
-        scaled = alpha != 1 or beta != 0
+    alpha, beta = factors(plan, alpha, beta)
+    scaled = alpha != 1 or beta != 0
     if out is None:
         if scaled and beta != 0:
             raise OptionError(
@@ -405,7 +450,7 @@ def deliver(
             )
         if isinstance(executable, SlicedExecutable):
             result = executable(
-                *operands, alpha=alpha if scaled else 1, order=_order(plan.order, operands)
+                *operands, alpha=alpha if scaled else 1, order=order_of(plan.order, operands)
             )
             return result if result.ndim else result[()]
         result = executable(*operands)
@@ -415,7 +460,7 @@ def deliver(
         if result.ndim == 0:
             return result[()]
         if plan.order != "K" and not executable.is_view:  # a view keeps its order, as NumPy's does
-            result = _in_order(executable.backend, result, _order(plan.order, operands))
+            result = in_order(executable.backend, result, order_of(plan.order, operands))
         # a program without instructions returns its operand: give a new view, as NumPy does
         return result.view() if any(result is x for x in operands) else result
     shape = tuple(plan.network.extents[label] for label in plan.network.output_axes)
@@ -456,7 +501,7 @@ def _deliver_scaled(
     elif mantissa.ndim == 0:
         mantissa = mantissa[()]
     elif plan.order != "K":
-        mantissa = np.asarray(mantissa, order=_order(plan.order, operands))  # type: ignore[call-overload]
+        mantissa = np.asarray(mantissa, order=order_of(plan.order, operands))  # type: ignore[call-overload]
     return mantissa, float(exponent)
 
 
@@ -466,7 +511,7 @@ def _owned(result: Any, plan: Plan, order: str) -> Any:
     if mantissa.ndim == 0:
         mantissa = mantissa[()]
     elif plan.order != "K":
-        mantissa = _in_order(cpu(), mantissa, order)
+        mantissa = in_order(cpu(), mantissa, order)
     return mantissa if exponent is None else (mantissa, float(exponent))
 
 
@@ -475,7 +520,7 @@ def as_torch(result: Any) -> Any:
     return (to_torch(result[0]), result[1]) if type(result) is tuple else to_torch(result)
 
 
-def _order(order: str, operands: Sequence[Any]) -> str:
+def order_of(order: str, operands: Sequence[Any]) -> str:
     """The memory order of a new result; "A" is "F" if all operands are Fortran-ordered."""
     if order == "A":
         fortran = all(x.flags.f_contiguous and not x.flags.c_contiguous for x in operands)
@@ -483,7 +528,7 @@ def _order(order: str, operands: Sequence[Any]) -> str:
     return "C" if order == "K" else order
 
 
-def _in_order(backend: Backend, x: Any, order: str) -> Any:
+def in_order(backend: Backend, x: Any, order: str) -> Any:
     """x itself, or a copy, in row-major or column-major order."""
     if x.flags.f_contiguous if order == "F" else x.flags.c_contiguous:
         return x
@@ -521,6 +566,13 @@ def check_memory(
 
 
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3, "O": 4}
+
+
+def factors(plan: Plan, alpha: Any, beta: Any) -> tuple[Any, Any]:
+    """alpha and beta as numbers that the result's dtype holds."""
+    if _given(alpha, 1) or _given(beta, 0):
+        return _scalar(alpha, plan.dtype, "alpha"), _scalar(beta, plan.dtype, "beta")
+    return ONE, ZERO
 
 
 def _given(value: Any, default: int) -> bool:

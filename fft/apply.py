@@ -8,9 +8,11 @@ import numpy as np
 
 from .._base.errors import ShapeError
 from .._base.options import num_threads
+from ..backend.choice import elsewhere as backend_of
 from ..backend.cpu.fft import TINY, Kind, Transform, transform
 from ..backend.door import is_torch, to_torch
-from ..program.trace import Traced
+from ..functions.values import evaluated
+from ..program.trace import Session, Traced
 from . import engine, traced
 from .arguments import (
     checked_out,
@@ -191,7 +193,11 @@ def _elsewhere(
         traced.check_plain(call, overwrite_x, out, plan)
         return (traced.transformed(call, x, n, axis, norm, type_, orthogonalize),)
     if backend is None:
-        return None
+        if backend_of(call, (x,)) is None:
+            return None
+        traced.check_plain(call, overwrite_x, out, plan)
+        settings = (call, _hashable(n), _hashable(axis), norm, type_, orthogonalize)
+        return (evaluated(_on_device, (x,), *settings),)
     real_kind = call.lstrip("i")[:3] in ("dct", "dst")
     many = call.endswith(("n", "2"))
     keywords = {"s" if many else "n": n, "axes" if many else "axis": axis, "norm": norm}
@@ -202,3 +208,14 @@ def _elsewhere(
         return (result,)
     np.copyto(checked_out(out, result.shape, result.dtype, x, call), result)
     return (out,)
+
+
+def _hashable(sizes: Any) -> Any:
+    return tuple(sizes) if isinstance(sizes, list) else sizes
+
+
+def _on_device(
+    session: Session, x: Traced, call: str, n: Any, axis: Any, norm: Any, type_: int, ortho: Any
+) -> Traced:
+    """What is recorded of an array that lies on a device."""
+    return traced.transformed(call, x, n, axis, norm, type_, ortho)

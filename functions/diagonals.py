@@ -38,8 +38,8 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """
     (x,) = operands("diagonal", a)
     rows, columns, offset = _asked("diagonal", x, offset, axis1, axis2)
-    if isinstance(x, Traced):
-        return _recorded(x.session, x, rows, columns, offset)
+    if type(x) is not np.ndarray:  # traced, or on a device
+        return evaluated(_recorded, (x,), rows, columns, offset)
     offset = min(max(offset, -x.shape[rows]), x.shape[columns])  # NumPy takes 32 bits
     found = np.diagonal(x, offset, rows, columns)
     if x.flags.writeable:

@@ -16,10 +16,12 @@ import numpy as np
 from .._base.caches import Cache
 from .._base.errors import CallError, ConversionError, DTypeError, ShapeError
 from .._base.options import get_options
+from ..backend.choice import elsewhere
 from ..backend.cpu.backend import cpu
 from ..backend.cpu.strided import overlaps_itself
 from ..backend.door import as_ndarray, check_torch_out, is_torch, to_torch
 from ..backend.dtypes import class_of
+from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec, Axes, Shape, dtype_from_name, dtype_name
 from ..program.executable import Executable
 from ..program.passes import optimise
@@ -33,9 +35,12 @@ _EXECUTABLES: Cache[Executable] = Cache("functions", 512)
 
 
 def operands(call: str, *given: Any) -> list[Any]:
-    """The operands as plain arrays in native byte order; or all as values of one trace."""
+    """The operands as plain arrays in native byte order, or as they are where all lie on one device; or all
+    as values of one trace."""
     traced = traced_among(given)
     if traced is None:
+        if elsewhere(call, given) is not None:
+            return list(given)
         return [_native(as_ndarray(x, call, k)) for k, x in enumerate(given)]
     for k, x in enumerate(given):
         traced.session.slot(x, f"{call}: operand {k}")
@@ -56,17 +61,24 @@ def evaluated(
     if isinstance(values[0], Traced):
         return record(values[0].session, *values, *settings)
     specs = tuple((x.dtype, x.shape) for x in values)
-    key = (record.__module__, record.__qualname__, specs, settings, get_options())
-    run = _EXECUTABLES.get(key) or _EXECUTABLES.put(key, _recorded(record, specs, settings))
+    backend = (
+        cpu() if type(values[0]) is np.ndarray else elsewhere(record.__name__, values) or cpu()
+    )
+    key = (backend, record.__module__, record.__qualname__, specs, settings, get_options())
+    run = _EXECUTABLES.get(key) or _EXECUTABLES.put(
+        key, _recorded(record, specs, settings, backend)
+    )
     return run(*values) if several else run(*values, out=out)
 
 
-def _recorded(record: Record, specs: Any, settings: tuple[Any, ...]) -> Executable:
+def _recorded(
+    record: Record, specs: Any, settings: tuple[Any, ...], backend: Backend
+) -> Executable:
     session = Session({})
     found = record(session, *(session.input(ArraySpec(*spec)) for spec in specs), *settings)
     several = found if isinstance(found, tuple) else (found,)
     program = session.build.finish(*(session.slot(x, "a result") for x in several))
-    return Executable(optimise(program), cpu())
+    return Executable(optimise(program), backend)
 
 
 def common(call: str, values: Sequence[Any]) -> DType:

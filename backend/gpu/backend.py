@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..._base.errors import CallError, ConversionError, MemoryLimitError, ShapeError, Unsupported
+from ..._base.errors import (
+    CallError,
+    ConversionError,
+    DeviceError,
+    MemoryLimitError,
+    ShapeError,
+    Unsupported,
+)
 from ..catalogue import CATALOGUE, Attrs, infer
 from ..dtypes import NAMES
 from ..fusion import FusionPlan
@@ -85,14 +92,18 @@ class GpuBackend:
 
     def _here(self, kernel: Kernel) -> Kernel:
         """A kernel that runs on this device, whichever is current."""
-        if self.ordinal == 0:
+        if self.xp.cuda.runtime.getDeviceCount() == 1:  # then there is no other
             return kernel
 
         def run(*arrays: Any, **keywords: Any) -> Any:
-            with self.xp.cuda.Device(self.ordinal):
+            with self._on():
                 return kernel(*arrays, **keywords)
 
         return run
+
+    def _on(self) -> Any:
+        """A block in which this device is the current one."""
+        return self.xp.cuda.Device(self.ordinal)
 
     def uses_threads(
         self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
@@ -205,7 +216,8 @@ class GpuBackend:
     # ---- memory ------------------------------------------------------------------------------------
 
     def empty(self, spec: ArraySpec) -> Any:
-        return self._in_layout(spec, lambda shape: self.xp.empty(shape, spec.dtype))
+        with self._on():
+            return self._in_layout(spec, lambda shape: self.xp.empty(shape, spec.dtype))
 
     def array_at(self, buffer: Any, offset: int, spec: ArraySpec) -> Any:
         return self._in_layout(
@@ -219,7 +231,8 @@ class GpuBackend:
         return made.transpose(tuple(spec.layout.index(axis) for axis in range(len(spec.shape))))
 
     def full(self, shape: Shape, value: Any, dtype: Any) -> Any:
-        return filled(self.xp, shape, value, np.dtype(dtype))
+        with self._on():
+            return filled(self.xp, shape, value, np.dtype(dtype))
 
     def assign(self, target: Any, source: Any, alpha: Any = 1, beta: Any = 0) -> Any:
         if source.shape != target.shape:
@@ -228,12 +241,13 @@ class GpuBackend:
             )
         if target.dtype.kind == "b":
             alpha, beta = bool(alpha), bool(beta)
-        total = source if alpha == 1 else source * alpha
-        if beta != 0:
-            total = total + (target if beta == 1 else target * beta)
-        if total.dtype.kind == "c" and target.dtype.kind != "c":
-            total = total.real
-        self.xp.copyto(target, total, casting="unsafe")
+        with self._on():
+            total = source if alpha == 1 else source * alpha
+            if beta != 0:
+                total = total + (target if beta == 1 else target * beta)
+            if total.dtype.kind == "c" and target.dtype.kind != "c":
+                total = total.real
+            self.xp.copyto(target, total, casting="unsafe")
         return target
 
     def gemm_batch(
@@ -285,7 +299,7 @@ class GpuBackend:
             return array
         if isinstance(array, (np.ndarray, np.generic)):
             self._check_dtype("to_device", ArraySpec(array.dtype, array.shape))
-        with xp.cuda.Device(self.ordinal):
+        with self._on():
             return xp.array(array)
 
     def to_host(self, array: Any) -> Any:
@@ -299,15 +313,17 @@ class GpuBackend:
         return array.get(out=room)
 
     def buffer_info(self) -> BufferInfo:
-        pool = self.xp.get_default_memory_pool()
-        used = int(pool.used_bytes())
-        return BufferInfo(0, 0, used, int(pool.total_bytes()) - used, int(pool.get_limit()))
+        with self._on():  # the pool counts for the current device
+            pool = self.xp.get_default_memory_pool()
+            used = int(pool.used_bytes())
+            return BufferInfo(0, 0, used, int(pool.total_bytes()) - used, int(pool.get_limit()))
 
     def reclaim(self) -> int:
-        pool = self.xp.get_default_memory_pool()
-        before = int(pool.total_bytes())
-        pool.free_all_blocks()
-        return before - int(pool.total_bytes())
+        with self._on():
+            pool = self.xp.get_default_memory_pool()
+            before = int(pool.total_bytes())
+            pool.free_all_blocks()
+            return before - int(pool.total_bytes())
 
     def __repr__(self) -> str:
         return f"{self.device} ({self.xp.__name__})"
@@ -326,6 +342,13 @@ def gpu(ordinal: int = 0) -> GpuBackend:
     """The backend of a GPU; CuPy is imported here.
 
     Raises:
-        DeviceError: CuPy, a card or a driver is missing, and what to do about it.
+        DeviceError: CuPy, a card or a driver is missing, and what to do about it; there are fewer cards.
     """
-    return GpuBackend(load(), ordinal)
+    xp = load()
+    count = xp.cuda.runtime.getDeviceCount()
+    if ordinal >= count:
+        raise DeviceError(
+            f"backend 'gpu:{ordinal}': this process sees {count} GPUs, numbered from 0; look at "
+            f"CUDA_VISIBLE_DEVICES"
+        )
+    return GpuBackend(xp, ordinal)

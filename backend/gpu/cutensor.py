@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.caches import Cache
 from ..._base.log import log
 from ..rules import DotDims
 from ..spec import Shape
@@ -21,11 +22,22 @@ MOST_AXES = 64
 WORKSPACE_MIN = 1  # of cutensorWorksizePreference_t; the algorithm needs no more
 
 
+MODULES: Cache[tuple[Module, Any]] = Cache("cutensor", 16)
+"""By array module, which is kept with it: cupyx.cutensor, or None where it failed to import."""
+
+
 def module(xp: Module) -> Any:
-    """cupyx.cutensor, or None."""
+    """cupyx.cutensor, or None. A failing import looks through the disk: it is tried once, until the cache is
+    cleared."""
+    found = MODULES.get(id(xp))
+    return (found or MODULES.put(id(xp), (xp, _imported(xp))))[1]
+
+
+def _imported(xp: Module) -> Any:
     try:
         return companion(xp, "cutensor")
-    except (ImportError, RuntimeError):
+    except (ImportError, RuntimeError) as error:
+        log.debug("cuTENSOR cannot be used: %s", error)
         return None
 
 

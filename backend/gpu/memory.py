@@ -36,11 +36,13 @@ class GpuMemory:
         """Nothing: the table of pools has let it go, and CuPy's pool waits for its stream."""
 
     def zero(self, base: Any, offset: int, size: int) -> None:
-        base[offset : offset + size] = 0
+        with self._xp.cuda.Device(self._ordinal):
+            base[offset : offset + size] = 0
 
     def copy(self, target: Any, at: int, source: Any, start: int, size: int) -> None:
         """Between devices too: CuPy copies from peer to peer."""
-        self._xp.copyto(target[at : at + size], source[start : start + size])
+        with self._xp.cuda.Device(self._ordinal):
+            self._xp.copyto(target[at : at + size], source[start : start + size])
 
     def array(self, base: Any, offset: int, spec: ArraySpec) -> Any:
         return array_at(self._xp, base, offset, spec.shape, spec.dtype)

@@ -123,26 +123,33 @@ class OutOfMemoryError(MemoryError):
 
 
 class StandIn:
-    """The module. `cutensor` says whether that library is installed."""
+    """The module. `cutensor` says whether that library is installed, `entered` which of the cards were made
+    the current one."""
 
     __name__ = "numpy"
     ndarray = DeviceArray
 
-    def __init__(self, cutensor: bool = True) -> None:
+    def __init__(self, cutensor: bool = True, cards: int = 1) -> None:
         self.lib = SimpleNamespace(
             stride_tricks=SimpleNamespace(as_strided=on(np.lib.stride_tricks.as_strided))
         )
         self.fft = Names(np.fft, ())
         self.linalg = Names(np.linalg, ())
         self.cuda = SimpleNamespace(
-            Device=lambda ordinal: nullcontext(),
+            Device=self._enter,
+            runtime=SimpleNamespace(getDeviceCount=lambda: self.cards),
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
         )
-        self._cutensor = cutensor
+        self._cutensor, self.cards = cutensor, cards
+        self.entered: list[int] = []
         self.pool = Pool()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(Names(np, MISSING), name)
+
+    def _enter(self, ordinal: int) -> Any:
+        self.entered.append(ordinal)
+        return nullcontext()
 
     def array(self, x: Any, dtype: Any = None) -> DeviceArray:
         return upload(x, dtype)

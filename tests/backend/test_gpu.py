@@ -14,11 +14,13 @@ from tests.backend.stand_in import DeviceArray, StandIn
 from tests.cases import lay_out
 
 from einloom import backend as backends
+from einloom._base.caches import Cache
 from einloom._base.errors import CallError, ConversionError, DeviceError, Unsupported
 from einloom.backend.catalogue import CATALOGUE
 from einloom.backend.cpu import cpu
 from einloom.backend.cpu.memory import CpuMemory
-from einloom.backend.gpu import GpuBackend, missing
+from einloom.backend.gpu import GpuBackend, cutensor, missing
+from einloom.backend.gpu import backend as gpu_backend
 from einloom.backend.gpu.contraction import Product
 from einloom.backend.gpu.indexing import update
 from einloom.backend.gpu.launch import COMPILED, can_launch, launch
@@ -145,6 +147,40 @@ def test_arrays_of_another_gpu() -> None:
         other.apply("negate", {}, GPU.to_device(np.ones(2)))
 
 
+def test_work_stays_on_its_card() -> None:
+    """Whichever is current: kernels, new arrays, transfers, counters and raw memory."""
+    xp = StandIn(cards=2)
+    other = GpuBackend(xp, 1)
+    spec = ArraySpec(F4, (2, 3))
+    memory = GpuMemory(xp, 1)
+    base = memory.alloc(64)
+    source = np.ones((2, 3), "f4").view(DeviceArray)
+    kernel = GpuBackend(StandIn(cards=2), 0)
+    for call in (
+        lambda: other.bind("negate", {}, (spec,), (spec,))(source),
+        lambda: other.empty(spec),
+        lambda: other.full((2,), 1, "f4"),
+        lambda: other.assign(other.empty(spec), source, 2),
+        lambda: other.to_device(np.ones(2)),
+        other.buffer_info,
+        other.reclaim,
+        lambda: memory.zero(base, 0, 8),
+        lambda: memory.copy(base, 0, base, 8, 8),
+    ):
+        xp.entered.clear()
+        call()
+        assert set(xp.entered) == {1}
+    kernel.bind("negate", {}, (spec,), (spec,))(source)
+    assert kernel.xp.entered == [0]
+
+
+def test_a_card_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_backend, "load", lambda: StandIn(cards=2))
+    with pytest.raises(DeviceError, match=r"'gpu:2': this process sees 2 GPUs"):
+        gpu_backend.gpu.__wrapped__(2)
+    assert gpu_backend.gpu.__wrapped__(1).device == "gpu:1"
+
+
 def test_large_transfers_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
@@ -258,6 +294,7 @@ def test_a_library_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
 
     own = SimpleNamespace(contraction=refuse)
     monkeypatch.setattr(XP, "companion", lambda name: own, raising=False)
+    monkeypatch.setattr(cutensor, "MODULES", Cache("cutensor of a test", 1))
     x, y = GPU.to_device(np.ones((2, 5, 3), "f4")), GPU.to_device(np.ones((5, 6), "f4"))
     np.testing.assert_array_equal(GPU.to_host(dot(x, y, ((1,), (0,)))(x, y)), np.full((2, 3, 6), 5))
 
@@ -289,6 +326,22 @@ def test_random_products(rng: np.random.Generator) -> None:
         for backend in STAND_INS.values():
             got = backend.apply("dot_general", attrs, x.view(DeviceArray), y.view(DeviceArray))
             np.testing.assert_array_equal(backend.to_host(got), want)
+
+
+def test_a_missing_library_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def fail(name: str) -> Any:
+        asked.append(name)
+        raise ImportError("libcutensor.so.2")
+
+    xp = StandIn()
+    monkeypatch.setattr(xp, "companion", fail, raising=False)
+    assert cutensor.module(xp) is cutensor.module(xp) is None
+    assert asked == ["cutensor"]
+    cutensor.MODULES.clear()
+    assert cutensor.module(xp) is None
+    assert asked == ["cutensor"] * 2
 
 
 # ---- updates ------------------------------------------------------------------------------------

@@ -1,0 +1,70 @@
+"""Which backend a call is for: that of the device on which its operands lie.
+
+Nothing moves by itself: arrays of a device with arrays of the host, or of another device, are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from .._base.errors import Unsupported
+from .protocol import Backend
+
+Finder = Callable[[Any], Backend]
+_KINDS: dict[type, Finder] = {}
+
+
+def register_arrays(kind: type, find: Finder) -> None:
+    """Arrays of this type belong to the backend that `find` tells of one. Those of CuPy are known."""
+    _KINDS[kind] = find
+
+
+def unregister_arrays(kind: type) -> None:
+    """Forget what `register_arrays` was told; forgetting it again changes nothing."""
+    _KINDS.pop(kind, None)
+
+
+def elsewhere(call: str, operands: Iterable[Any]) -> Backend | None:
+    """The backend of operands that lie on a device; None if all are of the host.
+
+    Raises:
+        Unsupported: they lie on several; the message tells which to upload.
+        ConversionError: an operand beside arrays of a device is no array.
+
+    >>> import numpy as np
+    >>> print(elsewhere("einsum", [np.ones(3), [1.0, 2.0]]))
+    None
+    """
+    given = tuple(operands)
+    for x in given:
+        if type(x) is not np.ndarray and (backend := _backend_of(x)) is not None:
+            check_together(call, backend, given)
+            return backend
+    return None
+
+
+def check_together(call: str, backend: Backend, operands: Iterable[Any]) -> None:
+    """Refuse operands that do not lie where `backend` computes."""
+    for k, x in enumerate(operands):
+        place = backend.placement(x)
+        if place != backend.device:
+            where = "is on the host" if place == "cpu" else f"lies on {place}"
+            raise Unsupported(
+                f"{call}: operand {k} {where}, and the call runs on {backend.device}; upload it, "
+                f"to_device(x) of einloom.backend.get({backend.device!r}), or download the others by to_host"
+            )
+
+
+def _backend_of(x: Any) -> Backend | None:
+    kind = type(x)
+    find = _KINDS.get(kind)
+    if find is not None:
+        return find(x)
+    if kind.__name__ == "ndarray" and kind.__module__.partition(".")[0] == "cupy":
+        from .gpu import gpu
+
+        return gpu(int(x.device.id))
+    return None

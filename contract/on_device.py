@@ -1,0 +1,88 @@
+"""Contractions of arrays that lie on a device: the same plans, run by the device's backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._base.caches import Cache
+from .._base.errors import OptionError, ShapeError
+from .._base.options import get_options
+from ..backend.choice import check_together
+from ..backend.protocol import Backend
+from ..backend.spec import ArraySpec
+from ..program.executable import Executable
+from .arguments import Asked
+from .expression import Expression, factors, in_order, order_of
+from .notation import Notation
+from .plan import Plan
+
+_EXPRESSIONS: Cache[Expression] = Cache("expressions on devices", 256)
+
+
+def einsum_on(
+    backend: Backend,
+    given: Sequence[Any],
+    notation: Notation,
+    out: Any,
+    alpha: Any,
+    beta: Any,
+    asked: Asked,
+    planned: Callable[[Notation, list[Any], Any, Asked], Plan],
+) -> Any:
+    """einsum of arrays of the backend's device; the result lies there, without axes too."""
+    arrays = list(given)
+    if out is not None:
+        check_together("einsum(out=...)", backend, [out])
+    key = _key(backend, arrays, notation, out, asked)
+    expression = None if key is None else _EXPRESSIONS.get(key)
+    if expression is None:
+        expression = Expression(planned(notation, arrays, out, asked), backend=backend)
+        if key is not None:
+            _EXPRESSIONS.put(key, expression)
+    return expression.contract(arrays, out, alpha, beta)
+
+
+def _key(backend: Backend, arrays: list[Any], notation: Notation, out: Any, asked: Asked) -> Any:
+    """What the expression depends on, the options too; None where an argument cannot be a key."""
+    specs = tuple((x.dtype, x.shape, x.strides) for x in arrays)
+    of_out = None if out is None else (out.dtype, out.strides)
+    key = (backend, notation, specs, of_out, asked, get_options())
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return None if isinstance(asked.memory_limit, float) else key
+
+
+def deliver_on(
+    executable: Executable, plan: Plan, operands: Sequence[Any], out: Any, alpha: Any, beta: Any
+) -> Any:
+    """alpha * result + beta * out; with strip_exponent (mantissa, exponent), which waits for the device."""
+    backend = executable.backend
+    alpha, beta = factors(plan, alpha, beta)
+    if plan.strip_exponent and (alpha != 1 or beta != 0):
+        raise OptionError("einsum(strip_exponent=True): nothing is scaled or added to")
+    if out is None and beta != 0:
+        raise OptionError("einsum(beta=...): beta scales `out`; give out= as well, or leave beta 0")
+    shape = tuple(plan.network.extents[label] for label in plan.network.output_axes)
+    if out is not None and out.shape != shape:
+        raise ShapeError(
+            f"einsum(out=...): out has shape {out.shape}, the result has shape {shape}"
+        )
+    found = executable(*operands)
+    result, exponent = found if plan.strip_exponent else (found, None)
+    if out is not None:
+        if executable.is_view:  # `out` may be what the view shows
+            result = backend.apply("copy", {}, result)
+        result = backend.assign(out, result, alpha, beta)
+    elif alpha != 1:
+        target = backend.empty(ArraySpec(result.dtype, result.shape))
+        result = backend.assign(target, result, alpha)
+    if out is None and plan.order != "K" and not executable.is_view:
+        result = in_order(backend, result, order_of(plan.order, operands))
+    if out is None and any(result is x for x in operands):
+        result = result.view()
+    if exponent is None:
+        return result
+    return result, float(backend.to_host(exponent))
