@@ -136,3 +136,24 @@ def test_strides_and_threads(dtype: str) -> None:
 def test_determinants(dtype: str) -> None:
     a = random((4, 40, 40), dtype) / 6
     np.testing.assert_allclose(batched.det(a), np.linalg.det(a), rtol=1e4 * eps(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@each("columns", [1, 3, 70])
+def test_solve(dtype: str, columns: int) -> None:
+    """Backward errors of a few units of rounding; what fails is left as it was given."""
+    a, b = random((4, 70, 70), dtype), random((4, 70, columns), dtype, 4)
+    a[2, 3] = 0
+    x, info = batched.solve(a, b)
+    assert info.tolist() == [0, 0, 70, 0]
+    assert np.array_equal(x[2], b[2])
+    for k in (0, 1, 3):
+        off = np.linalg.norm(a[k] @ x[k] - b[k])
+        assert off <= 100 * eps(dtype) * np.linalg.norm(a[k]) * np.linalg.norm(x[k])
+
+
+def test_inverses() -> None:
+    a = random((2, 3, 40, 40), "float64")
+    x, info = batched.inv(a)
+    assert not info.any()
+    np.testing.assert_allclose(a @ x, np.broadcast_to(np.eye(40), a.shape), atol=1e-9)

@@ -169,3 +169,38 @@ def lu_by_rows(
         for c in range(k):
             diagonals[index, c] = matrix[c, c]
         info[index] = code
+
+
+@kernel
+def solve_by_rows(
+    packed: Any,
+    pivots: Any,
+    info: Any,
+    x: Any,
+    pointers: Any,
+    table: Any,
+    trsm: int,
+) -> None:
+    """x of a x = b for the factors of each a that has them; x is b before, and where there are none.
+
+    Args:
+        packed: [batch, n, n], as `lu_by_rows` leaves them.
+        pivots: [batch, n], counted from 0.
+        info: [batch], not 0 where a pivot is.
+        x: [batch, n, k].
+        pointers: [2, TRSM], of BLAS's arguments: a solve by l, then by u; matrices are put in here.
+        table: 0, 1, 2, ...
+        trsm: the address of BLAS's routine.
+    """
+    for index in range(x.shape[0]):
+        if info[index] != 0:
+            continue
+        right = x[index]
+        for at in range(x.shape[1]):
+            other = pivots[index, at]
+            if other != at:
+                exchange(right[at], right[other])
+        for call in range(2):
+            pointers[call, 7] = packed[index].ctypes.data
+            pointers[call, 9] = right.ctypes.data
+            call_routine(trsm, TRSM, pointers[call], table, 0)
