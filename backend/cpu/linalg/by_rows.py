@@ -18,9 +18,8 @@ from .plain import Array
 from .routines import address
 from .turns import in_turns
 
-PADDING = (
-    8  # rows of a panel beside those of a matrix, whose columns are not to share sets of a cache
-)
+Follow = Callable[[slice, Array], None]
+PADDING = 8  # rows of a panel beside a matrix's: its columns are not to share sets of a cache
 
 
 def suits(a: Array) -> bool:
