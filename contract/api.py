@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -172,6 +173,8 @@ def compile(
     array([[3., 3.],
            [3., 3.]])
     """
+    if not re.fullmatch(r"cpu|gpu(:\d+)?", str(device)):
+        raise OptionError(f'compile(device={device!r}): give "cpu", "gpu" or a card of it, "gpu:1"')
     backend = get(device)
     if isinstance(equation_or_plan, Plan):
         if shapes_or_arrays or planning or dtype is not None:

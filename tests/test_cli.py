@@ -621,8 +621,8 @@ def interrupt(*_: Any) -> None:
 def test_ctrl_c_while_planning(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = sys.modules["einloom.contract.planners.parts"]
     einloom.clear_caches()
-    operands = [np.eye(2)] * 9
-    text = "ab,bc,cd,de,ef,fg,gh,hi,ij->aj"
+    operands = [np.eye(2)] * 12
+    text = "ab,bc,cd,de,ef,fg,gh,hi,ij,jk,kl,lm->am"
     with monkeypatch.context() as patch:
         patch.setattr(parts, "simplify", interrupt)
         with pytest.raises(KeyboardInterrupt):

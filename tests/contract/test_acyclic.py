@@ -176,8 +176,8 @@ def test_a_long_product_of_matrices_is_planned_at_its_best() -> None:
 def test_other_trees_are_searched_further() -> None:
     """Two vectors on one small tensor are best multiplied first, which contracts no bond."""
     network = Network(
-        ["ax", "by", "abc", *("cd", "de", "ef", "fg", "gh", "hi")], "xyi",
-        dict(dict.fromkeys("abcdefghi", 2), x=1, y=1, c=64),
+        ["ax", "by", "abc", *("cd", "de", "ef", "fg", "gh", "hi", "ij", "jk")], "xyk",
+        dict(dict.fromkeys("abcdefghijk", 2), x=1, y=1, c=64),
     )  # fmt: skip
     core, found = forest(network)
     terms = core.terms((1.0, 0.0))
