@@ -111,7 +111,8 @@ class Graph:
         if sizes and sizes[0] <= 1:
             kept = code[flat] >= sum(size <= 1 for size in sizes)
             flat, row = flat[kept], row[kept]
-        known = np.unique(flat)
+        # counted, not `np.unique`, whose first call imports NumPy's masked arrays
+        known = np.flatnonzero(np.bincount(flat, minlength=len(extents)))
         known = known[np.argsort(code[known], kind="stable")]
         rank = np.zeros(len(extents), np.int64)
         rank[known] = np.arange(len(known))
@@ -119,7 +120,10 @@ class Graph:
         labels = labels[np.lexsort((labels, row))]
         starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(carried)))])
         # words of each size, and where in them its labels are
-        used, first, many = np.unique(code[known], return_index=True, return_counts=True)
+        found = np.bincount(code[known], minlength=len(sizes))
+        used = np.flatnonzero(found)
+        many = found[used]
+        first = np.cumsum(many) - many
         words = -(-many // BITS)
         at = np.arange(len(known)) - np.repeat(first, many)
         before = np.repeat(np.cumsum(words) - words, many)
