@@ -14,6 +14,7 @@ import numpy as np
 
 from .._base.errors import (
     CallError,
+    ConversionError,
     DTypeError,
     MemoryLimitError,
     OptionError,
@@ -25,6 +26,7 @@ from .._base.numbers import format_bytes, format_count, format_seconds
 from .._base.options import get_options
 from ..backend import get
 from ..backend.door import as_ndarray
+from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec, Axes
 from .arguments import (
     DType,
@@ -173,7 +175,7 @@ def compile(
     array([[3., 3.],
            [3., 3.]])
     """
-    if not re.fullmatch(r"cpu|gpu(:\d+)?", str(device)):
+    if not (isinstance(device, str) and re.fullmatch(r"(cpu|gpu)(:[0-9]+)?", device)):
         raise OptionError(f'compile(device={device!r}): give "cpu", "gpu" or a card of it, "gpu:1"')
     backend = get(device)
     if isinstance(equation_or_plan, Plan):
@@ -198,7 +200,8 @@ def compile(
         found = _planned(
             "compile", equation_or_plan, shapes_or_arrays, dtype, tuple(values), **planning
         )
-    return Expression(found, _checked(values, found), backend)
+    here = {k: backend.to_host(x) if _lies_on(backend, x) else x for k, x in values.items()}
+    return Expression(found, _checked(here, found), backend)
 
 
 def _planned(
@@ -500,6 +503,16 @@ def _constants(constants: Any, given: Sequence[Any]) -> dict[int, Any]:
             )
         values[position] = given[position]
     return values
+
+
+def _lies_on(backend: Backend, x: Any) -> bool:
+    """Whether a constant is on the backend's device; it is kept on the host too, to be pickled."""
+    if backend.name == "cpu":
+        return False
+    try:
+        return backend.placement(x) == backend.device
+    except ConversionError:  # a list, say, which is converted on the host
+        return False
 
 
 def _checked(constants: dict[int, Any], found: Plan) -> dict[int, Any]:

@@ -45,14 +45,19 @@ def einsum_on(
 
 def _key(backend: Backend, arrays: list[Any], notation: Notation, out: Any, asked: Asked) -> Any:
     """What the expression depends on, the options too; None where an argument cannot be a key."""
+    settings = get_options()
+    if type(asked.optimize) not in (str, bool, tuple):
+        return None  # a planner of the user's is asked each time
+    if isinstance(asked.memory_limit, float) or isinstance(settings.memory_limit, float):
+        return None  # a fraction of what is available changes from call to call
     specs = tuple((x.dtype, x.shape, x.strides) for x in arrays)
     of_out = None if out is None else (out.dtype, out.strides)
-    key = (backend, notation, specs, of_out, asked, get_options())
+    key = (backend, notation, specs, of_out, asked, settings)
     try:
         hash(key)
     except TypeError:
         return None
-    return None if isinstance(asked.memory_limit, float) else key
+    return key
 
 
 def deliver_on(

@@ -50,9 +50,11 @@ def grouped(together: PlanSet, alone: Alone) -> tuple[tuple[Plan, ...], tuple[Gr
 
 
 def _alone(together: PlanSet, k: int, done: int, limit: int, alone: Alone) -> Plan:
-    held = _others_bytes(together, (k,)) + done
+    left = limit - _others_bytes(together, (k,)) - done
+    if left <= 0:
+        raise _too_large(together, k, done, limit, "nothing is left")
     try:
-        return alone(k, max(0, limit - held))
+        return alone(k, left)
     except MemoryLimitError as error:
         raise _too_large(together, k, done, limit, str(error)) from None
 

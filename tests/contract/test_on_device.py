@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
@@ -46,6 +47,8 @@ def on_device(*operands: Any, out: Any = None, **keywords: Any) -> Any:
 def runs(case: Case) -> bool:
     """A device has numbers of native order, and fewer kinds of them."""
     names = {*case.dtypes, case.dtype, case.out} - {None}
+    if "swapped" in (*case.layouts, case.out_layout):
+        return False
     return all(np.dtype(x).isnative and np.dtype(x).char not in "gGO" for x in names if x)
 
 
@@ -124,7 +127,7 @@ def test_exponents() -> None:
 def test_devices_of_expressions() -> None:
     expr = einloom.compile("ij,jk->ik", (2, 3), (3, 2), device="cpu:0")
     assert pickle.loads(pickle.dumps(expr)).backend is einloom.backend.get("cpu")
-    with pytest.raises(LookupError, match="backends cpu and gpu"):
+    with pytest.raises(OptionError, match="device='tpu'"):
         einloom.compile("ij,jk->ik", (2, 3), (3, 2), device="tpu")
 
 
@@ -152,3 +155,25 @@ def test_transforms(name: str, norm: str | None) -> None:
     got = function(GPU.to_device(x), norm=norm)
     assert type(got) is DeviceArray
     np.testing.assert_allclose(GPU.to_host(got), function(x, norm=norm), atol=1e-14)
+
+
+def test_planners_of_the_user_are_asked_each_time() -> None:
+    """Previously failed: the device remembered the first answer."""
+    asked = []
+
+    def last(inputs: Any, output: Any, sizes: Any, memory_limit: Any = None) -> Any:
+        asked.append(len(inputs))
+        return [(0, 1), (0, 1)]
+
+    x = GPU.to_device(np.ones((2, 2))).view(DeviceArray)
+    for _ in range(3):
+        einloom.einsum("ab,bc,cd->ad", x, x, x, optimize=last)
+    assert asked == [3, 3, 3]
+
+
+def test_constants_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("einloom.contract.api"), "get", lambda device: GPU)
+    x = np.arange(4.0).reshape(2, 2)
+    y = GPU.to_device(x).view(DeviceArray)
+    expression = einloom.compile("ab,bc->ac", (2, 2), y, constants=(1,), device="gpu")
+    np.testing.assert_array_equal(GPU.to_host(expression(y)), x @ x)

@@ -139,3 +139,12 @@ def test_documents_that_say_otherwise_are_refused() -> None:
     ):
         with pytest.raises(einloom.FileFormatError):
             PlanSet.from_json(json.dumps({**document, field: value}))
+
+
+@pytest.mark.parametrize("limit", [1, 1000, 32768])
+def test_nothing_is_left_for_the_first(limit: int) -> None:
+    """Previously failed: an option of 0 bytes, which nobody gave, was refused."""
+    a = np.ones((64, 64))
+    equations = [("ab,bc->ac", "A", "A"), ("ab,bc->ac", "B", "B"), ("ab->ba", "A")]
+    with pytest.raises(einloom.MemoryLimitError, match="nothing is left"):
+        einloom.plan_set(equations, {"A": a, "B": a}, memory_limit=limit)

@@ -338,3 +338,16 @@ def test_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (3,)], ids=str)
+@pytest.mark.parametrize("scale", [1e200, 1.5e308])
+def test_huge_complex_matrices(scale: float, batch: tuple[int, ...]) -> None:
+    """Previously failed: Python's modulus of a determinant or of an element overflowed at later calls."""
+    a = np.full((*batch, 3, 3), complex(scale, scale))
+    a[..., range(3), range(3)] *= 0.5
+    for front in (linalg.det, linalg.lu_factor, linalg.inv, lambda a: linalg.solve(a, a)):
+        first, *later = (front(a) for _ in range(3))
+        for result in later:
+            for want, got in zip(parts(first), parts(result), strict=True):
+                assert np.array_equal(want, got, equal_nan=True)

@@ -6,6 +6,7 @@ Each function here makes one that takes a batch [k, ...] and gives what `plain` 
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +41,8 @@ def det(n: int, char: str) -> Run | None:
         if found is None:
             return None
         # of a matrix that scaling.py lifts it is 0, infinite or NaN, and so is the product
-        return found if 0 < abs(math.prod(found.tolist())) < math.inf else None
+        product = math.prod(found.tolist())
+        return found if product and cmath.isfinite(product) else None
 
     return run
 
@@ -150,5 +152,5 @@ def _perhaps_tiny(a: Array) -> bool:
 
 
 def _least(numbers: Array) -> float:
-    """Of few numbers the least modulus, sooner than NumPy finds it."""
-    return min(map(abs, numbers.tolist()))
+    """Of few numbers the least real part, sooner than NumPy finds it; Python's modulus may overflow."""
+    return min(map(abs, numbers.real.tolist()))
