@@ -141,7 +141,7 @@ def test_every_named_planner(planner: str) -> None:
 
 
 def test_seconds_are_shared() -> None:
-    network = random_network(random.Random(1), 12, (2, 3))
+    network = random_network(random.Random(1), 30, (2, 3))
     plan = einloom.plan(network, constants=range(6), n_runs=50, budget=0.05)
     assert "clock" in plan.planner
 
