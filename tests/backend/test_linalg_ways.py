@@ -388,6 +388,10 @@ def test_the_way_depends_on_shapes_and_options() -> None:
         few, wide = np.empty((9000, 4, 4)), np.empty((9000, 4, 400))
         assert way("solve", few, wide) == "batched"
         assert way("triangular_solve", few, wide.swapaxes(-1, -2)) == "batched"
+        # tiny matrices: NumPy loops in compiled code, calls of LAPACK one by one would take longer
+        assert way("inv", np.empty((10000, 2, 2))) == "plain"
+        assert way("lu", np.empty((10000, 2, 2))) == "interleaved"
+        assert way("lu", np.empty((1000, 2, 2))) == "plain"
     with options(small=float("inf")):
         assert way("solve", many) == "plain"
         assert way("solve", many[0]) == "single"

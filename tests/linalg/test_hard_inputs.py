@@ -170,3 +170,28 @@ def test_gauges_of_lists() -> None:
     assert vh.tolist() == minus
     assert linalg.canonical_vectors(minus).tolist() == [[1, 0], [0, 1]]
     assert linalg.positive_qr(minus, minus).R.tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("small", WAYS)
+def test_determinants_of_nan(rng: np.random.Generator, small: float) -> None:
+    """A pivot that is NaN ended as a zero."""
+    a = rng.standard_normal((3, 2, 2))
+    a[1] = [[np.nan, 1], [1, 1]]
+    with einloom.options(small=small):
+        for _ in range(2):
+            assert np.isnan(linalg.det(a)).tolist() == [False, True, False]
+            assert np.isnan(linalg.slogdet(a).logabsdet).tolist() == [False, True, False]
+            assert np.isnan(linalg.det(a[1]))
+
+
+def test_least_squares_of_many_tiny_matrices(rng: np.random.Generator) -> None:
+    """They went one by one through NumPy's function."""
+    a, b = rng.standard_normal((200, 3, 2)), rng.standard_normal((200, 3, 1))
+    a[7, :, 1] = a[7, :, 0]
+    found = linalg.lstsq(a, b)
+    for k in (0, 7, 199):
+        x, _, rank, s = np.linalg.lstsq(a[k], b[k], rcond=None)
+        np.testing.assert_allclose(found.x[k], x, rtol=1e-12)
+        np.testing.assert_allclose(found.s[k], s, rtol=1e-12, atol=1e-15)
+        assert found.rank[k] == rank
+        np.testing.assert_allclose(found.residuals[k], ((a[k] @ x - b[k]) ** 2).sum(axis=0))

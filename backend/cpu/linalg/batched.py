@@ -16,7 +16,7 @@ from ..kernels.linalg.steps import LOWER, UPPER
 from . import by_rows
 from .finite import cleared, spoil
 from .panels import made
-from .plain import Array, QRMode, Trans, lowered, risen, shrunk, tell_nan
+from .plain import Array, QRMode, Trans, leftover, lowered, risen, shrunk, tell_nan
 from .routines import Steps
 from .scaling import in_range, lifted, lifted_system
 
@@ -418,8 +418,5 @@ def _lstsq(a: Array, b: Array, rcond: float) -> tuple[Array, Array, Array, Array
     with np.errstate(all="ignore"):
         beyond = np.abs(found[..., n:, :])
         residuals = (beyond * beyond).sum(axis=-2)
-        lacking = (rank < n) | (m <= n)  # then what is left is in no rows of its own
-        if lacking.any():
-            off = np.abs(a[lacking] @ x[lacking] - b[lacking])
-            residuals[lacking] = (off * off).sum(axis=-2)
+    leftover(a, b, x, rank, residuals)
     return x, residuals, rank, s, info

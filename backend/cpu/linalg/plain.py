@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import in_place
+from . import in_place, own
 from .finite import cleared, spoil
 from .scaling import by_powers, in_range, lifted, lifted_system
 
@@ -92,6 +92,7 @@ def det(a: Array, *, overwrite: bool = False) -> Array:
     a, powers = lifted(a)
     with np.errstate(all="ignore"):
         found = np.asarray(np.linalg.det(a), order="C")
+    _tell_of_nan(a, found == 0, found)
     return found if powers is None else by_powers(found, -a.shape[-1] * powers)
 
 
@@ -101,6 +102,7 @@ def slogdet(a: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
     with np.errstate(all="ignore"):
         sign, logabsdet = np.linalg.slogdet(a)
     sign, logabsdet = np.asarray(sign, order="C"), np.asarray(logabsdet, order="C")
+    _tell_of_nan(a, sign == 0, sign, logabsdet)
     return sign, shrunk(logabsdet, powers, a.shape[-1])
 
 
@@ -225,7 +227,12 @@ def lstsq(
     x, info = np.empty((*batch, n, k), a.dtype), _good(a)
     residuals, rank = np.empty((*batch, k), real), np.zeros(batch, np.int32)
     s = np.empty((*batch, min(m, n)), real)
-    for i in np.ndindex(batch):
+    loop = own.run("lstsq", a.dtype.char) if a.ndim > 2 and a.size and b.size else None
+    found = None if loop is None else loop(a, b, rcond)
+    if found is not None:
+        x, residuals, rank, s = (np.ascontiguousarray(part) for part in found)
+        leftover(a, b, x, rank, residuals)
+    for i in np.ndindex(batch) if found is None else ():
         try:
             x[i], sums, rank[i], s[i] = np.linalg.lstsq(a[i], b[i], rcond=rcond)
         except np.linalg.LinAlgError:
@@ -239,6 +246,24 @@ def lstsq(
 
 
 # ---- helpers -------------------------------------------------------------------------------------
+
+
+def _tell_of_nan(a: Array, is_zero: Array, *results: Array) -> None:
+    """NaN for members with NaN, where OpenBLAS's elimination passed by it and ended with a zero."""
+    if is_zero.any():
+        has_nan = is_zero & np.isnan(a).any(axis=(-2, -1))
+        for x in results:
+            x[has_nan] = np.nan
+
+
+def leftover(a: Array, b: Array, x: Array, rank: Array, residuals: Array) -> None:
+    """Fills in `residuals` where LAPACK has no rows that hold them: m <= n, or less than full rank."""
+    m, n = a.shape[-2:]
+    lacking = (rank < n) | (m <= n)
+    if lacking.any():
+        with np.errstate(all="ignore"):
+            off = np.abs(a[lacking] @ x[lacking] - b[lacking])
+            residuals[lacking] = (off * off).sum(axis=-2)
 
 
 def tell_nan(factor: Array, info: Array) -> None:

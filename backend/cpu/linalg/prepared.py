@@ -7,6 +7,7 @@ leave to `plain` what is not finite, or scaled before it is worked on.
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -21,6 +22,7 @@ from .scaling import tiny
 Run = Callable[..., Any]
 
 FAR = 1e-20  # far above what is tiny in single precision
+ASUM = {"f": "sasum", "d": "dasum", "F": "scasum", "D": "dzasum"}
 UNDIVIDED = 25  # order of matrices that gesdd does not divide
 
 _kept = lru_cache(1024)
@@ -58,30 +60,15 @@ def inv(n: int, char: str) -> Run:
 
 @_kept
 def det(n: int, char: str) -> Run:
-    """a -> number: the product of the pivots as numbers of Python, which overflow without a warning."""
-    number = np.dtype(char).type
-    if char in "fF":
-        return _single_det(char)
-    getrf, steps = routine("getrf", char), np.arange(n, dtype=np.int32)
-
-    def run(a: Array) -> Any:
-        packed, pivots, _ = getrf(a)
-        diagonal = packed.diagonal().tolist()
-        if -FAR < diagonal[0].real < FAR and _perhaps_tiny(a):
-            return plain.det(a)[()]
-        found = math.prod(diagonal)
-        is_odd = (pivots != steps).tobytes().count(1) % 2
-        return number(-found if is_odd else found)
-
-    return run
-
-
-def _single_det(char: str) -> Run:
+    """a -> number."""
     loop = own.run("det", char)
+    if n == 1:
+        return lambda a: a[0, 0]
 
     def run(a: Array) -> Any:
-        found = None if loop is None or _perhaps_tiny(a) else loop(a)
-        return plain.det(a)[()] if found is None else found
+        found = None if loop is None else loop(a)
+        # 0, infinite or NaN: perhaps of a matrix that scaling.py lifts
+        return found if found and cmath.isfinite(found) else plain.det(a)[()]
 
     return run
 
@@ -158,9 +145,10 @@ def svd(m: int, n: int, char: str, full: bool, vectors: bool) -> Run:
     if char in "fF":
         return _single_svd(char, full, vectors)
     routine_of_size = routine("gesvd" if max(m, n) <= UNDIVIDED else "gesdd", char)
+    total = _total(char)
 
     def run(a: Array) -> Any:
-        if not is_finite(a):
+        if not math.isfinite(total(a.ravel())):
             return plain.svd(a, full, vectors)
         # of the transpose no result would be copied, but the errors of graded matrices are 25 times as large
         u, s, vh, info = routine_of_size(a, vectors, full)
@@ -202,13 +190,14 @@ def double_eig(n: int, char: str) -> Run | None:
 
 
 def _in_range(run: Run, n: int, char: str, other: Run) -> Run:
-    """`run` where LAPACK's geev scales nothing, `other` elsewhere."""
-    limits = np.finfo(char)
-    high = float(limits.eps**2 / limits.tiny) / 16  # of the squares of norms, the lower one by rows
-    low = n * n / high
+    """`run` where LAPACK's geev scales nothing, `other` elsewhere: by the sum of |re| + |im|, which is at most
+    2 n² times the largest modulus."""
+    limits, total = np.finfo(char), _total(char)
+    high = float(limits.eps) / math.sqrt(limits.tiny) / 4
+    low = 2 * n * n / high
 
     def runs(a: Array) -> Any:
-        return run(a) if low < np.vdot(a, a).real < high else other(a)
+        return run(a) if low < total(a.ravel()) < high else other(a)
 
     return runs
 
@@ -235,9 +224,17 @@ def _geev(char: str, right: bool) -> Run:
 def is_finite(a: Array) -> bool:
     """Whether all elements are finite; False of some huge ones too.
 
-    The sum of squares of few says sooner than a look at each; unlike `dot`, `vdot` warns of nothing.
+    One sum of sizes says sooner than a look at each, and that of BLAS warns of nothing.
     """
-    return math.isfinite(np.vdot(a, a).real)
+    return math.isfinite(_total(a.dtype.char)(a.ravel()))
+
+
+@_kept
+def _total(char: str) -> Any:
+    """a [k] -> the sum of |re a| + |im a|."""
+    from scipy.linalg import blas
+
+    return getattr(blas, ASUM[char])
 
 
 # ---- helpers -------------------------------------------------------------------------------------

@@ -36,6 +36,9 @@ FEW = 64  # matrices, for that
 # operations for each element: more than a few times the order
 LONG = frozenset(("qr", "eigh", "svd", "eig", "lstsq"))
 LONGEST = frozenset(("svd", "eig"))
+# a call of LAPACK for each matrix where nothing is compiled; it takes as long as so many operations
+CALLED = frozenset(("lu", "lu_solve", "triangular_solve", "cho_solve"))
+CALL = 128
 
 
 def way(op: str, a: Array, b: Array | None = None) -> Way:
@@ -53,9 +56,9 @@ def way(op: str, a: Array, b: Array | None = None) -> Way:
     small = get_options().small
     if not size or (b is not None and not b.size):
         return "plain"
-    if size * min(m, n) < small:
-        return "single" if len(shape) == 2 and op in SINGLE and n <= LARGEST else "plain"
     count = size // (m * n)
+    if size * min(m, n) + (CALL * (count - 1) if op in CALLED else 0) < small:
+        return "single" if len(shape) == 2 and op in SINGLE and n <= LARGEST else "plain"
     real = a.itemsize // (2 if a.dtype.kind == "c" else 1)
     is_possible = op in LANES and max(m, n) <= LARGEST
     if b is not None and max(b.shape[-2:]) > MOST_COLUMNS * max(m, n):
