@@ -97,7 +97,7 @@ def lu(char: str) -> Run:
         if _perhaps_tiny(a):
             return plain.lu(a)
         packed, pivots, info = getrf(a)
-        return _c_order(packed), pivots, info
+        return packed.copy(), pivots, info
 
     return run
 
@@ -117,7 +117,7 @@ def qr(m: int, n: int, char: str, vectors: bool = True) -> Run:
         if not vectors:
             return r
         q, _, _ = to_q(packed[:, :k] if n > k else packed, tau, room, 1)
-        return _c_order(q), r
+        return q.copy(), r
 
     return run
 
@@ -129,7 +129,7 @@ def eigh(char: str, lower: bool, vectors: bool) -> Run:
 
     def run(a: Array) -> Any:
         w, v, info = syevd(a, vectors, lower)
-        return w, _c_order(v) if vectors else None, info
+        return w, v.copy() if vectors else None, info
 
     return run
 
@@ -152,7 +152,7 @@ def svd(m: int, n: int, char: str, full: bool, vectors: bool) -> Run:
             return plain.svd(a, full, vectors)
         # of the transpose no result would be copied, but the errors of graded matrices are 25 times as large
         u, s, vh, info = routine_of_size(a, vectors, full)
-        return (_c_order(u), s, _c_order(vh), info) if vectors else (None, s, None, info)
+        return (u.copy(), s, vh.copy(), info) if vectors else (None, s, None, info)
 
     return run
 
@@ -190,8 +190,10 @@ def double_eig(n: int, char: str) -> Run | None:
 
 
 def _in_range(run: Run, n: int, char: str, other: Run) -> Run:
-    """`run` where LAPACK's geev scales nothing, `other` elsewhere: by the sum of |re| + |im|, which is at most
-    2 n² times the largest modulus."""
+    """`run` where LAPACK's geev scales nothing, `other` elsewhere.
+
+    The sum of |re| + |im| tells, which is at most 2 n² times the largest modulus.
+    """
     limits, total = np.finfo(char), _total(char)
     high = float(limits.eps) / math.sqrt(limits.tiny) / 4
     low = 2 * n * n / high
