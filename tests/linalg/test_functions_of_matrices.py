@@ -88,7 +88,7 @@ def test_expm_of_batches_of_all_norms(n: int, dtype: str, small: float) -> None:
     exact = scipy.linalg.expm(a.astype("D"))
     for got, wanted in zip(x, exact, strict=True):
         assert distance(got, wanted) < 300
-    assert distance(alone, x[3]) <= (0 if small else 2)  # np.matmul rounds stacks otherwise
+    assert distance(alone, x[3]) < 300  # a few small ones are done by SciPy
 
 
 @ways

@@ -30,6 +30,8 @@ Step = tuple[int, tuple[int, ...], tuple[float, ...]]
 
 WIDEST = 16  # matrices beyond are left to BLAS one by one: the slots of a strip leave the cache
 SLOTS = 10
+FEW = 4  # small matrices, up to which a call of SciPy for each takes less time than the steps by np.matmul
+SMALL = 32  # order, for that
 CHUNK = 1 << 18  # bytes of a stack of matrices that is done at once
 
 THETA = {  # the largest norm for degrees 4, 8, 12 and 18
@@ -148,8 +150,12 @@ def expm(a: Array) -> Array:
         return np.empty(a.shape, a.dtype)
     flat = np.ascontiguousarray(a).reshape(-1, n, n)
     work = 8 * flat.shape[0] * n**3 * (4 if a.dtype.kind == "c" else 1)
-    run = _in_lanes if n <= WIDEST and work >= get_options().small else _plain
-    return run(flat).reshape(a.shape)
+    small = get_options().small
+    if n <= WIDEST and work >= small:
+        return _in_lanes(flat).reshape(a.shape)
+    if n <= SMALL and len(flat) <= FEW and work < small:
+        return _one_by_one(flat).reshape(a.shape)
+    return _plain(flat).reshape(a.shape)
 
 
 class Tables(NamedTuple):
@@ -230,6 +236,16 @@ def _strips(norms: Array, theta: Array, width: int) -> tuple[Array, Array]:
 
 
 # ---- without a compiler ---------------------------------------------------------------------------
+
+
+def _one_by_one(a: Array) -> Array:
+    from scipy.linalg import expm
+
+    out = np.empty(a.shape, a.dtype)
+    with np.errstate(all="ignore"):
+        for x, y in zip(a, out, strict=True):
+            y[...] = expm(x)
+    return out
 
 
 def _plain(a: Array) -> Array:
