@@ -82,7 +82,9 @@ def _where(document: Document) -> str:
         for name in ("numpy", "scipy", "torch", "jax")
         if name in machine["versions"]
     )
-    return f"{machine['processor']}, {machine['threads']} threads, {versions}, {machine['date']}.\n\n"
+    return (
+        f"{machine['processor']}, {machine['threads']} threads, {versions}, {machine['date']}.\n\n"
+    )
 
 
 def _cell(result: dict[str, Any] | None) -> str:

@@ -195,3 +195,33 @@ def test_least_squares_of_many_tiny_matrices(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(found.s[k], s, rtol=1e-12, atol=1e-15)
         assert found.rank[k] == rank
         np.testing.assert_allclose(found.residuals[k], ((a[k] @ x - b[k]) ** 2).sum(axis=0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_determinants_by_products_out_of_range(
+    n: int, dtype: str, rng: np.random.Generator
+) -> None:
+    """Huge and tiny members of a batch of ordinary ones; det(c r) = c^n det r for powers of two."""
+    far = 2.0**600 if dtype in ("float64", "complex128") else 2.0**80
+    ordinary = rng.standard_normal((600, n, n)).astype(dtype)
+    if dtype[0] == "c":
+        ordinary += np.asarray(1j, dtype) * ordinary[::-1]
+    a = ordinary.copy()
+    a[3, 0], a[3, 1] = a[3, 0] * far, a[3, 1] / far
+    a[5] *= far
+    a[7] /= far
+    a[9] = 0
+    a[11, 0, 0] = np.nan
+    a[599, 0] *= far
+    with einloom.options(small=0):
+        found, want = linalg.det(a), linalg.det(ordinary)
+    close = {"rtol": 100 * np.finfo(dtype).eps}
+    others = [k for k in range(599) if k not in (3, 5, 7, 9, 11)]
+    np.testing.assert_array_equal(found[others], want[others])
+    np.testing.assert_allclose(found[[3, 599]], want[[3, 599]] * [1, far], **close)
+    assert not np.isfinite(found[5])
+    assert abs(found[7]) < np.finfo(dtype).tiny
+    assert found[9] == 0
+    assert np.isnan(found[11])

@@ -243,8 +243,8 @@ def _one_by_one(a: Array) -> Array:
 
     out = np.empty(a.shape, a.dtype)
     with np.errstate(all="ignore"):
-        for x, y in zip(a, out, strict=True):
-            y[...] = expm(x)
+        for k, x in enumerate(a):
+            out[k] = expm(x)
     return out
 
 

@@ -87,19 +87,23 @@ def det(a: Array, *, overwrite: bool = False) -> Array:
     if a.shape[-1] not in EXPANDED:
         return _determinants(a, True)[0]
     n, found, info = a.shape[-1], _new(a), np.finfo(a.dtype)
-    flat, results, kernel = readable(a).reshape(-1, n, n), found.reshape(-1), EXPANDED[n]
-    in_range = np.array((info.tiny, info.max, float(info.tiny) / float(info.eps)), info.dtype)
-    is_left = np.zeros(1, np.int64)
+    matrices, results, kernel = readable(a).reshape(-1, n, n), found.reshape(-1), EXPANDED[n]
+    flat = matrices.reshape(-1)
+    integer = np.dtype(f"i{info.dtype.itemsize}")
+    ends = np.array((info.tiny, info.max), info.dtype).view(integer)
+    limits = np.array((np.iinfo(integer).max, *ends), integer)
+    least = np.array((float(info.tiny) / float(info.eps),), info.dtype)
+    bits, is_left = results.view(integer), np.zeros(1, np.int64)
 
     def run(start: int, stop: int) -> None:
-        kernel(start, stop, flat, results, in_range, is_left)
+        kernel(start, stop, flat, results, bits, least, limits, is_left)
 
-    in_turns(lambda: run, len(flat), SHARE)
+    in_turns(lambda: run, len(results), SHARE)
     if is_left[0]:
         with np.errstate(over="ignore"):
             size = np.abs(results)
         left = ~((size >= info.tiny) & (size <= info.max))
-        results[left] = _determinants(flat[left], True)[0]
+        results[left] = _determinants(matrices[left], True)[0]
     return found
 
 
