@@ -126,9 +126,12 @@ def qr(m: int, n: int, char: str, vectors: bool = True) -> Run:
 def eigh(char: str, lower: bool, vectors: bool) -> Run:
     """a -> (w, v or None, info)."""
     syevd = routine("heevd" if char in "FD" else "syevd", char)
+    # the lower triangle is the upper one of the transpose, of which the reduction takes less time
+    is_turned = lower and char in "fd"
+    low = lower and not is_turned
 
     def run(a: Array) -> Any:
-        w, v, info = syevd(a, vectors, lower)
+        w, v, info = syevd(a.T if is_turned else a, vectors, low)
         return w, v.copy() if vectors else None, info
 
     return run
