@@ -258,6 +258,7 @@ def _key(text: str | Notation, arrays: Any, out: Any, asked: Asked) -> Any:
         return None  # a fraction of what is available changes from call to call
     key = [text, *asked]
     key += (settings.small, settings.budget, settings.memory_limit, settings.engine)
+    key.append(settings.provider)
     key.append(settings.threads)  # products are shared out for a number of threads
     if out is not None:
         if type(out) is not np.ndarray:

@@ -51,24 +51,27 @@ class Settings:
 
     Attributes:
         threads: of einloom's kernels, and of BLAS at most; None leaves both as they are.
-        small, engine: as in the options.
+        small, engine, provider: as in the options.
         errors: as of `numpy.geterr`.
     """
 
     threads: int | None
     small: float
     engine: str | None
+    provider: str
     errors: dict[str, Any]
 
     @classmethod
     def here(cls, threads: int | None) -> Settings:
         now = get_options()
-        return cls(threads, now.small, now.engine, dict(np.geterr()))
+        return cls(threads, now.small, now.engine, now.provider, dict(np.geterr()))
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         with ExitStack() as stack:
-            changes: dict[str, Any] = {"small": self.small, "engine": self.engine}
+            changes: dict[str, Any] = {
+                name: getattr(self, name) for name in ("small", "engine", "provider")
+            }
             if self.threads is not None:
                 changes["threads"] = self.threads
                 stack.enter_context(ONE_BLAS_THREAD.at_most(self.threads))

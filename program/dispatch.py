@@ -38,10 +38,11 @@ def executable_for(
     where = device_of(device)
     if isinstance(program, ProgramTemplate):
         program = program.bind(shapes or [], dtypes)
-    opts = get_options()
+    now = get_options()
+    how = (num_threads(), now.small, now.engine, now.provider)
     families = dict.fromkeys(ins.family for ins in program.instructions if ins.family is not None)
     runtimes = tuple(runtime_of(name, where.backend.name) for name in families)
-    key = (program.digest, where.device_id, num_threads(), opts.small, opts.engine, runtimes)
+    key = (program.digest, where.device_id, *how, runtimes)
     return EXECUTABLES.get_or(key, lambda: Executable(program, where.backend))
 
 

@@ -39,6 +39,7 @@ from benchmarks.suites.permutations import (
     random_array,
     shrunk,
 )
+from benchmarks.suites.single_ops import distinct_bytes
 
 import einloom
 
@@ -129,6 +130,12 @@ def test_the_copy_moves_as_many_bytes(moved: int) -> None:
     copied = threaded_copy(moved)()
     assert copied.nbytes == max(1, moved // 2)
     assert np.all(copied == 1)
+
+
+def test_repeated_elements_move_once() -> None:
+    row = np.zeros((1, 3), np.float32)
+    assert distinct_bytes(np.broadcast_to(row, (5, 3))) == 12
+    assert distinct_bytes(np.zeros((5, 3), np.float32)[::2]) == 36
 
 
 def test_machine_knows_its_rates() -> None:

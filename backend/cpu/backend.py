@@ -22,7 +22,7 @@ from ..._base.errors import (
     Unsupported,
 )
 from ..._base.numbers import format_bytes
-from ..._base.options import get_options, num_threads, options
+from ..._base.options import PROVIDERS, get_options, num_threads, options
 from ..catalogue import CATALOGUE, GATHERS, Attrs, OpRow, infer
 from ..door import as_ndarray
 from ..dtypes import NAMES
@@ -153,16 +153,20 @@ MOVES = frozenset(
 class CpuBackend:
     """Arrays are numpy.ndarray of any strides and native byte order.
 
-    `threads` is this instance's own number; None means that of the options in force.
+    `threads` and `provider` are this instance's own; None means those of the options in force.
     """
 
     name = "cpu"
     device = "cpu"
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, provider: str | None = None) -> None:
         if threads is not None and (type(threads) is not int or threads < 1):
             raise OptionError(f"cpu(threads={threads!r}): give a positive integer, or None")
-        self.threads = threads
+        if provider is not None and provider not in PROVIDERS:
+            raise OptionError(
+                f"cpu(provider={provider!r}): give one of {', '.join(PROVIDERS)}, or None"
+            )
+        self.threads, self.provider = threads, provider
 
     def bind(
         self,
@@ -185,8 +189,11 @@ class CpuBackend:
                 f"op {op!r} on the CPU: the result has {len(outputs[0].shape)} axes, NumPy's arrays "
                 f"have at most {MOST_AXES}; reshape neighbouring axes into one first"
             )
-        more = {"own_threads": own_threads} if op in PRODUCTS else {}
-        return self._own(binder(attrs, inputs, outputs[0], **more))
+        if op not in PRODUCTS:
+            return self._own(binder(attrs, inputs, outputs[0]))
+        more = {"own_threads": own_threads}
+        with self._provided():
+            return self._own(binder(attrs, inputs, outputs[0], **more))
 
     def uses_threads(
         self, op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
@@ -195,14 +202,15 @@ class CpuBackend:
         if row.is_view or (self.threads or num_threads()) == 1:
             return False
         if op in PRODUCTS:
-            return uses_threads(attrs or matmul_attrs(inputs), inputs[:2], outputs[0])
+            with self._provided():
+                return uses_threads(attrs or matmul_attrs(inputs), inputs[:2], outputs[0])
         return max(x.size for x in (*inputs, *outputs)) >= max(1, get_options().small)
 
     def at_once(self) -> int:
         return self.threads or num_threads()
 
     def alone(self) -> CpuBackend:
-        return self if self.threads is None else CpuBackend(1)
+        return self if self.threads is None else CpuBackend(1, self.provider)
 
     def together(self, call: Callable[[int], None], n: int) -> None:
         contexts = [copy_context() for _ in range(n)]  # what the caller has set holds for all calls
@@ -246,20 +254,32 @@ class CpuBackend:
         return None if kernel is None else self._own(kernel)
 
     def _own(self, kernel: Kernel) -> Kernel:
-        """A kernel that runs on as many threads as this instance says."""
-        if self.threads is None:
+        """A kernel that runs on as many threads as this instance says; nothing is set where they are set."""
+        threads = self.threads
+        if threads is None:
             return kernel
 
         def run(*arrays: Any, **keywords: Any) -> Any:
-            with options(threads=self.threads):
+            if get_options().threads == threads:
+                return kernel(*arrays, **keywords)
+            with options(threads=threads):
                 return kernel(*arrays, **keywords)
 
         return run
 
     @contextmanager
+    def _provided(self) -> Iterator[None]:
+        """Products are bound for this instance's provider."""
+        if self.provider in (None, get_options().provider):
+            yield
+            return
+        with options(provider=self.provider):
+            yield
+
+    @contextmanager
     def session(self, threads: int | None = None) -> Iterator[CpuBackend]:
         with options(**({} if threads is None else {"threads": threads})):
-            yield self if threads is None else CpuBackend(threads)
+            yield self if threads is None else CpuBackend(threads, self.provider)
 
     def engine(
         self,
@@ -269,7 +289,8 @@ class CpuBackend:
         outputs: tuple[ArraySpec, ...] = (),
     ) -> str:
         if op in PRODUCTS:
-            return engine_of(attrs or matmul_attrs(inputs), inputs[:2], *outputs)
+            with self._provided():
+                return engine_of(attrs or matmul_attrs(inputs), inputs[:2], *outputs)
         return "view" if CATALOGUE[op].is_view else op
 
     def scratch_bytes(
@@ -282,7 +303,8 @@ class CpuBackend:
         threads = self.threads or num_threads()
         if op in PRODUCTS:
             (output,) = outputs or (None,)
-            return product_scratch_bytes(attrs or matmul_attrs(inputs), inputs, output, threads)
+            with self._provided():
+                return product_scratch_bytes(attrs or matmul_attrs(inputs), inputs, output, threads)
         if op == "sum_product":
             return sum_product.scratch_bytes(attrs, inputs)
         if (op in EVALUATE or op in ("convert", "cast")) and _needs_temporaries(op, attrs, inputs):
@@ -359,7 +381,8 @@ class CpuBackend:
         attrs = {name: freeze(value) for name, value in attrs.items()}
         specs = tuple((x.dtype, x.shape) for x in arrays)
         now = get_options()
-        how = (type(self), self.threads, now.threads, now.small, now.engine)
+        own = (type(self), self.threads, self.provider)
+        how = (*own, now.threads, now.small, now.engine, now.provider)
         key: Any = (op, tuple(map(_told_apart, attrs.items())), specs, how)
         try:
             found = _BOUND.items.get(key)
@@ -405,9 +428,10 @@ class CpuBackend:
         beta: Any = 0,
     ) -> list[Any]:
         threads = self.threads or num_threads()
-        return _later("gemm_batch", "gemm_batch")(
-            self, pairs, work, out, chains, alpha, beta, threads
-        )
+        with self._provided():
+            return _later("gemm_batch", "gemm_batch")(
+                self, pairs, work, out, chains, alpha, beta, threads
+            )
 
     def view(self, array: Any) -> View:
         if not isinstance(array, np.ndarray):
@@ -442,7 +466,8 @@ class CpuBackend:
         return BUFFERS.clear()
 
     def __repr__(self) -> str:
-        return f"cpu({'' if self.threads is None else f'threads={self.threads}'})"
+        own = {"threads": self.threads, "provider": self.provider}
+        return f"cpu({', '.join(f'{k}={v!r}' for k, v in own.items() if v is not None)})"
 
 
 _BOUND: Quick[tuple[Kernel, tuple[ArraySpec, ...]]] = Quick("eager ops", 512)
@@ -476,14 +501,22 @@ def _default() -> CpuBackend:
     return CpuBackend()
 
 
-def cpu(threads: int | None = None) -> CpuBackend:
-    """The CPU backend; with `threads`, an instance with its own number of them.
+def cpu(threads: int | None = None, provider: str | None = None) -> CpuBackend:
+    """The CPU backend; with `threads` or `provider`, an instance with its own.
+
+    Args:
+        threads: of its kernels; None: as many as the options in force say.
+        provider: "blas" or "native", as in `options`; None: that of the options in force when an op is bound.
+
+    Raises:
+        OptionError: another number of threads or provider.
 
     >>> import numpy as np
     >>> cpu(threads=2).apply("add", {}, np.arange(3.0), np.ones(3))
     array([1., 2., 3.])
     """
-    return _default() if threads is None else CpuBackend(threads)
+    is_default = threads is None and provider is None
+    return _default() if is_default else CpuBackend(threads, provider)
 
 
 def _check_out(op: str, outputs: tuple[ArraySpec, ...], arrays: tuple[Any, ...], out: Any) -> None:

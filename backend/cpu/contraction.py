@@ -59,9 +59,10 @@ def dot_engine(
     matmul        any other dtype, by NumPy's loops
 
     Half precisions that are not blocked take the rung of float32. One more runs everything, but only where
-    it is asked for: sum product, which forms all products by broadcasting and adds them up.
+    it is asked for: sum product, which forms all products by broadcasting and adds them up. The provider
+    "native" takes it for what would be BLAS's and no kernel of ours runs.
     """
-    if dims.batch * dims.m * dims.n * dims.k == 0:
+    if _work(dims) == 0:
         return "zeros"
     dtype, asked = inputs[0].dtype, get_options().engine
     suits_blocks = blocked.suits_dtype(dtype) and (
@@ -77,6 +78,8 @@ def dot_engine(
     for engine, can_run in _able(dims, dtype).items():
         if engine == asked and can_run:
             return engine
+    if is_blas and get_options().provider == "native":
+        return _without_blas(dims, inputs, output)
     if is_blas and dims.batch == 1 and dims.k > 1:
         return "gemm"
     if _suits_loops(dims, inputs, output, is_blas):
@@ -84,6 +87,22 @@ def dot_engine(
     if dims.k == 1:
         return "multiply"
     return "batched gemm" if is_blas else "matmul"
+
+
+def _without_blas(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None) -> Engine:
+    """The rung of real or complex numbers where BLAS is not to be called."""
+    if dims.k == 1:
+        return "multiply"
+    if _suits_loops(dims, inputs, output, is_blas=True):
+        return "loops"
+    dtype, is_large = inputs[0].dtype, _work(dims) >= max(1, get_options().small)
+    if is_large and blocked.suits_dtype(dtype):
+        return "blocked"
+    return "loops" if is_large and _able(dims, dtype)["loops"] else "sum product"
+
+
+def _work(dims: DotDims) -> int:
+    return dims.batch * dims.m * dims.n * dims.k
 
 
 def _able(dims: DotDims, dtype: np.dtype[np.generic]) -> dict[Engine, bool]:

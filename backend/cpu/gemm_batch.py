@@ -44,9 +44,10 @@ def gemm_batch(
     threads: int,
 ) -> list[Any]:
     """Backend.gemm_batch for numpy.ndarray; `chains` are looked at where `out` is given."""
-    if not {dtype.char for dtype in {a.dtype for a, _ in pairs}} <= BLAS:
+    if not {dtype.char for dtype in {a.dtype for a, _ in pairs}} <= _by_blas():
         # kernels of our own have threads themselves
-        work = [n if a.dtype.char in BLAS else -1 for (a, _), n in zip(pairs, work, strict=True)]
+        takes = _by_blas()
+        work = [n if a.dtype.char in takes else -1 for (a, _), n in zip(pairs, work, strict=True)]
     if out is None:
         results = _products(backend, pairs, work, threads)
         if alpha != 1:
@@ -69,6 +70,11 @@ def gemm_batch(
             accumulate(at)
     _share(accumulate, shared, threads)
     return list(out)
+
+
+def _by_blas() -> frozenset[str]:
+    """Dtypes whose products BLAS makes."""
+    return BLAS if get_options().provider == "blas" else frozenset()
 
 
 def _products(backend: Backend, pairs: Pairs, work: Sequence[int], threads: int) -> list[Any]:
@@ -145,7 +151,7 @@ def _accumulate(
             scale = 1 if id(target) in begun else beta
             begun.add(id(target))
             is_same = alpha == 1 and target.dtype == a.dtype
-            is_plain = is_same and target.dtype.char in BLAS and target.nbytes < LARGE
+            is_plain = is_same and target.dtype.char in _by_blas() and target.nbytes < LARGE
         if is_plain and scale == 1 and a.dtype is target.dtype:
             np.add(target, a.dot(b), out=target)
         elif is_same and scale == 0 and target.flags.c_contiguous and target.flags.aligned:
@@ -156,7 +162,7 @@ def _accumulate(
 
 
 def _product(backend: Backend, a: Any, b: Any, out: Any = None) -> Any:
-    if a.dtype.char in BLAS:
+    if a.dtype.char in _by_blas():
         if out is not None:
             return a.dot(b, out)
         m, n = a.shape[0], b.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,7 @@ class OpCase:
     unchecked: tuple[str, ...] = ()
 
     def measured(self, quick: bool) -> CaseResult:
-        moved = sum(x.nbytes for x in self.arrays) + self._output().nbytes
+        moved = sum(map(distinct_bytes, self.arrays)) + self._output().nbytes
         return measure(
             self.name,
             self._contenders(),
@@ -72,6 +73,12 @@ class OpCase:
 
     def _output(self) -> ArraySpec:
         return infer(self.op, self.attrs, self._inputs())[0]
+
+
+def distinct_bytes(x: Any) -> int:
+    """Bytes of an array in which axes that repeat one element count once."""
+    sizes = (1 if stride == 0 else n for n, stride in zip(x.shape, x.strides, strict=True))
+    return int(x.itemsize * math.prod(sizes))
 
 
 def updated(x: Any, change: Callable[[Any], Any]) -> Any:

@@ -113,6 +113,29 @@ def test_a_whole_program_runs_in_a_session(seen: list[int]) -> None:
             assert backend.capabilities()[op] == cpu().capabilities()[op]
 
 
+def test_nothing_is_set_up_inside_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are bound before it, and the number of threads is set by the session alone."""
+    template = einloom.trace(lambda x, y: (x * y + x) @ y.T, "float64[40,50]", "float64[40,50]")
+    run = Executable(template.bind([(40, 50)] * 2), cpu(threads=2))
+    set_up: list[Any] = []
+
+    def counted(**changes: Any) -> Any:
+        set_up.append(changes)
+        return options(**changes)
+
+    def bound_now(*arguments: Any, **keywords: Any) -> Any:
+        raise AssertionError("a kernel is bound")
+
+    monkeypatch.setattr("einloom.backend.cpu.backend.options", counted)
+    monkeypatch.setattr(CpuBackend, "bind", bound_now)
+    monkeypatch.setattr(CpuBackend, "fuse", bound_now)
+    with cpu().session(threads=2):
+        run(X, X), run(X, X)
+    assert set_up == [{"threads": 2}]
+    run(X, X)
+    assert len(set_up) > 1  # outside, each kernel asks for its own
+
+
 def test_nothing_leaks() -> None:
     before = get_options()
     with cpu().session(threads=7), ThreadPoolExecutor(1) as pool:

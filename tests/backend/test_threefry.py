@@ -27,7 +27,7 @@ def test_known_answers(
 
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("one_key", [False, True])
-@pytest.mark.parametrize("pairs", [0, 3, 8, 40, 1000])
+@pytest.mark.parametrize("pairs", [0, 3, 8, 40, 100, 1000])
 def test_results_anywhere(
     pairs: int, one_key: bool, streams: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,8 @@ GOOD: list[tuple[str, Any]] = [
     ("small", 0.5),
     ("small", math.inf),
     ("engine", None),
+    ("provider", "blas"),
+    ("provider", "native"),
     ("engine", "gemm"),
     ("engine", "batched gemm"),
 ]
@@ -110,6 +112,9 @@ BAD: list[tuple[str, Any]] = [
     ("engine", ""),
     ("engine", 1),
     ("engine", ["gemm"]),
+    ("provider", ""),
+    ("provider", None),
+    ("provider", "BLAS"),
 ]
 
 ENVIRONMENT: list[tuple[str, str, Any]] = [
@@ -130,6 +135,7 @@ ENVIRONMENT: list[tuple[str, str, Any]] = [
     ("small", "inf", math.inf),
     ("small", "1e4", 10**4),
     ("engine", "sum product", "sum product"),
+    ("provider", "native", "native"),
 ]
 
 BAD_ENVIRONMENT: list[tuple[str, str]] = [

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import kernel
-
-LANES = 32  # pairs at a time
+from .vectors import PAIRS
 
 # put here before a kernel is compiled; see vectors.py
 encipher_many: Any = None
@@ -26,12 +25,12 @@ def encipher(out: Any, keys: Any, counters: Any, ahead: int, streams: bool) -> N
     Streaming stores go past the caches; out[ahead] must then start on a cache line.
     """
     ahead = min(ahead, out.size)
-    whole = out.size - (out.size - ahead) % LANES
+    whole = out.size - (out.size - ahead) % PAIRS
     if keys.size == 1:
         key = keys[0]  # read here: `out` might be the same memory for all that the compiler knows
         for i in range(ahead):
             encipher_one_alike(out, key, counters, np.uint64(i))
-        for i in range(ahead, whole, LANES):
+        for i in range(ahead, whole, PAIRS):
             if streams:
                 encipher_stream_alike(out, key, counters, np.uint64(i))
             else:
@@ -41,7 +40,7 @@ def encipher(out: Any, keys: Any, counters: Any, ahead: int, streams: bool) -> N
     else:
         for i in range(ahead):
             encipher_one(out, keys, counters, np.uint64(i))
-        for i in range(ahead, whole, LANES):
+        for i in range(ahead, whole, PAIRS):
             if streams:
                 encipher_stream(out, keys, counters, np.uint64(i))
             else:

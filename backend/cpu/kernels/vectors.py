@@ -10,6 +10,7 @@ from typing import Any
 
 LINE = 64  # bytes of a cache line
 MOST = 16  # lanes of a block of small elements
+PAIRS = 64  # of words that are enciphered at a time
 
 
 def side(itemsize: int) -> int:
@@ -65,10 +66,10 @@ def intrinsics() -> dict[str, Any]:
         **{f"leaving{r}": butterflies.leaving(r, LINE) for r in butterflies.RADICES},
         "tangle": butterflies.tangled(LINE),
         "untangle": butterflies.untangled(LINE),
-        "encipher_many": words.encipher_pairs(32, one_key=False),
-        "encipher_many_alike": words.encipher_pairs(32, one_key=True),
-        "encipher_stream": words.encipher_pairs(32, one_key=False, streaming=True),
-        "encipher_stream_alike": words.encipher_pairs(32, one_key=True, streaming=True),
+        "encipher_many": words.encipher_pairs(PAIRS, one_key=False),
+        "encipher_many_alike": words.encipher_pairs(PAIRS, one_key=True),
+        "encipher_stream": words.encipher_pairs(PAIRS, one_key=False, streaming=True),
+        "encipher_stream_alike": words.encipher_pairs(PAIRS, one_key=True, streaming=True),
         "encipher_one": words.encipher_pairs(1, one_key=False),
         "encipher_one_alike": words.encipher_pairs(1, one_key=True),
         "count_ones": _count_ones(),

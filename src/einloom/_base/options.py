@@ -27,6 +27,9 @@ ENGINES = (
 """Ways to run a contraction that may be asked for; see `dot_engine` of the CPU backend, and `product_groups`
 of programs for the last one."""
 
+PROVIDERS = ("blas", "native")
+"""Who multiplies matrices of real and complex numbers: BLAS, or kernels of our own alone."""
+
 PATIENCE = 0.5
 """Seconds that importing numba and loading a first kernel from disk take, or so."""
 
@@ -53,6 +56,8 @@ class Options:
         engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product",
             "lanes": it runs every contraction that it can, however slow that is; None: the fastest. For
             tests.
+        provider: "blas"; or "native": products of matrices call no BLAS, but compiled kernels, or NumPy's
+            elementwise loops below `small`. Factorisations are those of LAPACK either way.
     """
 
     threads: int | None = None
@@ -64,6 +69,7 @@ class Options:
     small: float = SMALL
     patience: float = PATIENCE
     engine: str | None = None
+    provider: str = "blas"
 
     def __post_init__(self) -> None:
         for name in ("threads", "budget"):
@@ -77,6 +83,10 @@ class Options:
         if self.engine is not None and self.engine not in ENGINES:
             raise OptionError(
                 f"options(engine={self.engine!r}): give one of {', '.join(ENGINES)}, or None"
+            )
+        if self.provider not in PROVIDERS:
+            raise OptionError(
+                f"options(provider={self.provider!r}): give one of {', '.join(PROVIDERS)}"
             )
         if self.plan_cache not in PLAN_CACHES:
             raise OptionError(
@@ -253,4 +263,5 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "small": float,
     "patience": float,
     "engine": str,
+    "provider": str,
 }
