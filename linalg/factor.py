@@ -9,6 +9,7 @@ from . import ops, recent
 from .beyond import one_of
 from .failures import OnError
 from .gauges import Gauge, canonical_svd
+from .on_device import on_devices
 from .op import apply
 from .operands import matrix, square, wrap_of
 from .results import LUResult, QRResult, SVDResult
@@ -17,6 +18,7 @@ _MODES = ("reduced", "complete", "r", "raw")
 
 
 @recent.of_matrix(recent.cholesky)
+@on_devices
 def cholesky(
     a: Any,
     /,
@@ -60,6 +62,7 @@ def cholesky(
 
 
 @recent.of_matrix(recent.qr)
+@on_devices
 def qr(
     a: Any,
     mode: str = "reduced",
@@ -137,6 +140,7 @@ def svd(
 
 
 @recent.of_matrix(recent.svd, "full_matrices")
+@on_devices
 def svd(
     a: Any,
     full_matrices: bool = True,
@@ -207,6 +211,7 @@ def _as_svd(found: tuple[Any, ...], wrap: Any) -> Any:
     return SVDResult(u, s, vh) if wrap is None else SVDResult(wrap(u), s, wrap(vh))
 
 
+@on_devices
 def svdvals(x: Any, /, *, check_finite: bool = False, on_error: OnError = "raise") -> Any:
     """The singular values of x [..., m, n], in descending order: [..., min(m, n)], of the real dtype.
 
@@ -218,6 +223,7 @@ def svdvals(x: Any, /, *, check_finite: bool = False, on_error: OnError = "raise
     return svd(x, compute_uv=False, check_finite=check_finite, on_error=on_error)
 
 
+@on_devices
 def lu(
     a: Any,
     permute_l: bool = False,
@@ -265,6 +271,7 @@ def lu(
 
 
 @recent.of_matrix(recent.lu_factor)
+@on_devices
 def lu_factor(
     a: Any,
     overwrite_a: bool = False,
@@ -296,6 +303,7 @@ def lu_factor(
     return (found, info) if on_error == "info" else found
 
 
+@on_devices
 def cho_factor(
     a: Any,
     lower: bool = False,

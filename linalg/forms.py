@@ -14,6 +14,7 @@ from ..program.trace import Traced
 from . import rules
 from .beyond import finished, one_of
 from .failures import OnError
+from .on_device import on_devices
 from .op import Specs, apply, define
 from .operands import adjoint, matrix, square, wrap_of
 from .ops import NO_EIGENVALUES, NO_SVD
@@ -35,6 +36,7 @@ class SchurResult(NamedTuple):
     Z: Any
 
 
+@on_devices
 def polar(
     a: Any,
     side: Literal["right", "left"] = "right",

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backend.catalogue import Attrs
 from .beyond import finished
+from .on_device import on_devices
 from .op import Specs, apply, define
 from .operands import common, matrices, matrix, operand, wrap_of
 from .results import QRResult, SVDResult
@@ -20,6 +21,7 @@ Array = np.ndarray[Any, Any]
 Gauge = Literal["raw", "canonical"]
 
 
+@on_devices
 def canonical_svd(u: Any, s: Any, vh: Any) -> SVDResult:
     """The same product u @ diag(s) @ vh in which the pivot of each column of u is real and positive.
 
@@ -55,6 +57,7 @@ def fix_svd(u: Array, s: Array, vh: Array) -> tuple[Array, Array, Array]:
     return u * left[..., None, :] + 0.0, s, vh * right[..., :, None] + 0.0  # -0.0 + 0.0 is 0.0
 
 
+@on_devices
 def canonical_vectors(v: Any) -> Any:
     """Eigenvectors [..., n, k] whose pivots are real and positive, see `canonical_svd`."""
     call = "canonical_vectors"
@@ -62,10 +65,12 @@ def canonical_vectors(v: Any) -> Any:
     return finished(found, None, "raise", wrap_of(v))
 
 
-def _fix_vectors(v: Array) -> Array:
+def fix_vectors(v: Array) -> Array:
+    """`canonical_vectors` of an array."""
     return v * column_phases(v)[..., None, :] + 0.0
 
 
+@on_devices
 def positive_qr(q: Any, r: Any) -> QRResult:
     """The same product q @ r in which the diagonal of r is real and not negative.
 
@@ -98,7 +103,7 @@ def fix_qr(q: Array, r: Array) -> tuple[Array, Array]:
 def column_phases(v: Array) -> Array:
     """Factors [..., k] of modulus 1 that make the pivot of each column of v real and positive."""
     if v.size == 0:
-        return np.ones((*v.shape[:-2], v.shape[-1]), v.dtype)
+        return np.ones((*v.shape[:-2], v.shape[-1]), v.dtype, like=v)
     size = np.abs(v)
     near = size >= size.max(axis=-2, keepdims=True) * (1 - 100 * np.finfo(v.dtype).eps)
     pivot = np.take_along_axis(v, near.argmax(axis=-2)[..., None, :], axis=-2)[..., 0, :]
@@ -119,5 +124,5 @@ def _same(attrs: Attrs, inputs: Specs) -> Specs:
 
 
 CANONICAL_SVD = define("canonical_svd", _same, lambda attrs, *x: (fix_svd(*x), None))
-CANONICAL_VECTORS = define("canonical_vectors", _same, lambda attrs, v: ((_fix_vectors(v),), None))
+CANONICAL_VECTORS = define("canonical_vectors", _same, lambda attrs, v: ((fix_vectors(v),), None))
 POSITIVE_QR = define("positive_qr", _same, lambda attrs, *x: (fix_qr(*x), None))

@@ -13,6 +13,7 @@ from . import ops, recent
 from .factor import svd
 from .failures import OnError, check_on_error
 from .norms_traced import COND, NORM, VECTOR_NORM, recorded_norm, recorded_rank
+from .on_device import on_devices
 from .op import apply
 from .operands import matrix, operand, wrap_of
 from .solving import inv, number
@@ -200,6 +201,7 @@ def matrix_rank(
 
 
 @recent.of_matrix(recent.pinv)
+@on_devices
 def pinv(
     a: Any,
     rcond: Any = None,

@@ -70,7 +70,23 @@ def define(
 
     register_family(op.family, infer)
     register_runtime(op.family, "cpu", runtime)
+    if name in ON_DEVICES:
+
+        def on_device(attrs: Attrs, *arrays: Any) -> tuple[Any, ...]:
+            from .ops_on_device import run_on_device  # what runs on the host needs none of it
+
+            return run_on_device(op, attrs, *arrays)
+
+        register_runtime(op.family, "gpu", on_device)
     return op
+
+
+ON_DEVICES = frozenset((
+    "cholesky", "solve", "inv", "det", "slogdet", "lu_factor", "lu", "lu_solve", "cho_solve",
+    "triangular_solve", "qr", "qr_positive", "positive_qr", "eigh", "hermitian_svd", "svd", "truncated_svd",
+    "canonical_svd", "canonical_vectors", "polar", "eig", "pinv", "lstsq",
+))  # fmt: skip
+"""The ops with a runtime on a GPU."""
 
 
 def apply(

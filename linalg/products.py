@@ -12,6 +12,7 @@ from .. import functions
 from .._base.errors import CallError, DTypeError, MatrixShapeError, ShapeError
 from ..backend.door import is_torch
 from ..program.trace import Traced
+from .on_device import on_devices
 from .operands import check_square, operand
 from .solving import inv, number
 
@@ -88,6 +89,7 @@ def chain_order(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
     return order[::-1]
 
 
+@on_devices
 def matrix_power(a: Any, n: Any) -> Any:
     """aⁿ of square matrices, by repeated squaring; a⁻ⁿ is (a⁻¹)ⁿ, a⁰ the identity.
 
@@ -136,6 +138,7 @@ def _identity(x: Any) -> Any:
     return found
 
 
+@on_devices
 def matmul(x1: Any, x2: Any, /) -> Any:
     """The product of matrices in the last two axes, over broadcast batch axes; as `numpy.matmul`."""
     if type(x1) is Traced or type(x2) is Traced:
@@ -143,6 +146,7 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     return np.matmul(x1, x2)
 
 
+@on_devices
 def matrix_transpose(x: Any, /) -> Any:
     """x [..., m, n] with its last two axes exchanged, as a view; as `numpy.linalg.matrix_transpose`.
 
@@ -159,6 +163,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return x.swapaxes(-1, -2)
 
 
+@on_devices
 def outer(x1: Any, x2: Any, /) -> Any:
     """x1_i x2_j of two vectors; as `numpy.linalg.outer`.
 
@@ -175,6 +180,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
     return np.outer(x, y)
 
 
+@on_devices
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The vector products of vectors of three components along `axis`; as `numpy.linalg.cross`.
 
@@ -190,11 +196,13 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return np.cross(x, y, axis=axis)
 
 
+@on_devices
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     """The sum of products over pairs of axes; as `numpy.tensordot`. See also `einloom.tensordot`."""
     return np.tensordot(x1, x2, axes=axes)
 
 
+@on_devices
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """Σ_i conj(x1_i) x2_i along `axis`, over broadcast others; as `numpy.linalg.vecdot`.
 
@@ -207,6 +215,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return number(np.matmul(x.conj()[..., None, :], y[..., :, None])[..., 0, 0])
 
 
+@on_devices
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     """The diagonals of matrices [..., m, n] as a view, `offset` above the main one; as NumPy's.
 
@@ -217,6 +226,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return np.diagonal(_stack("diagonal", x), offset=offset, axis1=-2, axis2=-1)
 
 
+@on_devices
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sums of the diagonals of matrices [..., m, n]; as `numpy.linalg.trace`.
 

@@ -15,6 +15,7 @@ from . import rules
 from .beyond import finished, not_negative, one_of
 from .failures import OnError
 from .gauges import fix_qr
+from .on_device import on_devices
 from .op import Specs, apply, define
 from .operands import matrix, wrap_of
 from .results import QRResult
@@ -41,6 +42,7 @@ class RankRevealingQRResult(NamedTuple):
     rank: Any
 
 
+@on_devices
 def qr_positive(
     a: Any,
     mode: Literal["reduced", "complete"] = "reduced",

@@ -11,6 +11,7 @@ from .._base.errors import CallError, MatrixShapeError, OptionError
 from ..program.trace import Traced
 from . import ops, recent
 from .failures import OnError
+from .on_device import on_devices
 from .op import apply
 from .operands import (
     check_square,
@@ -29,6 +30,7 @@ _TRANS: dict[Any, str] = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}
 
 
 @recent.of_pair(recent.solve)
+@on_devices
 def solve(
     a: Any,
     b: Any,
@@ -102,6 +104,7 @@ def finished(x: Any, is_vector: bool, b: Any, info: Any, on_error: OnError) -> A
     return (x, info) if on_error == "info" else x
 
 
+@on_devices
 def solve_triangular(
     a: Any,
     b: Any,
@@ -188,6 +191,7 @@ def transposed(call: str, trans: Any) -> str:
     raise OptionError(f'{call}(trans={trans!r}): give "N", "T" or "C" (0, 1 or 2)')
 
 
+@on_devices
 def lu_solve(
     lu_and_piv: tuple[Any, Any],
     b: Any,
@@ -254,6 +258,7 @@ def pair(call: str, given: Any, what: str) -> tuple[Any, Any]:
     return given[0], given[1]
 
 
+@on_devices
 def cho_solve(
     c_and_lower: tuple[Any, bool],
     b: Any,
@@ -293,6 +298,7 @@ def cho_solve(
 
 
 @recent.of_matrix(recent.inv)
+@on_devices
 def inv(
     a: Any, *, overwrite_a: bool = False, check_finite: bool = False, on_error: OnError = "raise"
 ) -> Any:
@@ -329,6 +335,7 @@ def inv(
 
 
 @recent.of_matrix(recent.det)
+@on_devices
 def det(a: Any, *, check_finite: bool = False, on_error: OnError = "raise") -> Any:
     """The determinants of a [..., n, n]: [...], a number of one matrix; 1 of an empty one.
 
@@ -342,6 +349,7 @@ def det(a: Any, *, check_finite: bool = False, on_error: OnError = "raise") -> A
     return (d, info) if on_error == "info" else d
 
 
+@on_devices
 def slogdet(a: Any, *, check_finite: bool = False, on_error: OnError = "raise") -> Any:
     """det(a) = sign exp(logabsdet), which neither overflows nor underflows.
 
@@ -370,6 +378,7 @@ def number(x: Any) -> Any:
 
 
 @recent.of_pair(recent.lstsq)
+@on_devices
 def lstsq(
     a: Any,
     b: Any,
@@ -426,6 +435,7 @@ def lstsq(
     return (result, info) if on_error == "info" else result
 
 
+@on_devices
 def tensorsolve(a: Any, b: Any, axes: Any = None, *, on_error: OnError = "raise") -> Any:
     """x of tensordot(a, x, x.ndim) = b, where a has the axes of b first and then those of x.
 
@@ -458,6 +468,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None, *, on_error: OnError = "raise"
     return (x, info) if on_error == "info" else x
 
 
+@on_devices
 def tensorinv(a: Any, ind: int = 2, *, on_error: OnError = "raise") -> Any:
     """The inverse of tensordot with a over its last a.ndim - ind axes.
 

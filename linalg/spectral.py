@@ -11,12 +11,14 @@ from ..backend.catalogue import Attrs
 from ..backend.cpu import linalg as cpu
 from . import ops, recent, rules
 from .failures import OnError
+from .on_device import on_devices
 from .op import Array, apply, define
 from .operands import adjoint, square, wrap_of
 from .results import EighResult, EigResult, SVDResult
 
 
 @recent.of_matrix(recent.eig)
+@on_devices
 def eig(
     a: Any, *, overwrite_a: bool = False, check_finite: bool = True, on_error: OnError = "raise"
 ) -> Any:
@@ -52,6 +54,7 @@ def eig(
     return (result, info) if on_error == "info" else result
 
 
+@on_devices
 def eigvals(
     a: Any, *, overwrite_a: bool = False, check_finite: bool = True, on_error: OnError = "raise"
 ) -> Any:
@@ -69,6 +72,7 @@ def eigvals(
 
 
 @recent.of_matrix(recent.eigh)
+@on_devices
 def eigh(
     a: Any,
     UPLO: str = "L",  # noqa: N803
@@ -109,6 +113,7 @@ def eigh(
     return (result, info) if on_error == "info" else result
 
 
+@on_devices
 def eigvalsh(
     a: Any,
     UPLO: str = "L",  # noqa: N803

@@ -15,6 +15,7 @@ from . import rules
 from .beyond import finished, not_negative, one_of, whole
 from .failures import OnError
 from .gauges import Gauge, fix_svd
+from .on_device import on_devices
 from .op import Specs, apply, define
 from .operands import matrix, wrap_of
 from .ops import NO_SVD
@@ -34,6 +35,7 @@ class TruncatedSVD(NamedTuple):
     discarded: Any
 
 
+@on_devices
 def truncated_svd(
     a: Any,
     max_rank: int | None = None,
@@ -171,7 +173,7 @@ def cut_svd(
     if shrink:
         r = int(ranks.max(initial=0))
     rest = np.take_along_axis(tails, ranks[..., None], axis=-1)[..., 0]
-    stays = np.arange(r) < ranks[..., None]
+    stays = np.arange(r, like=ranks) < ranks[..., None]
     u = np.where(stays[..., None, :], u[..., :, :r], 0)
     vh = np.where(stays[..., :, None], vh[..., :r, :], 0)
     s = np.where(stays, s[..., :r], 0)
@@ -189,15 +191,16 @@ def tail_weights(s: Array) -> tuple[Array, Array]:
     """(top, t): top the largest singular value, or 1 for a zero matrix, and t[..., r] the sum of
     (s_i / top)² over i > r, for r = 0 ... k.
 
-    In double precision, summed from the smallest on; squares of s itself might not be finite.
+    In double precision, summed from the smallest on; squares of s itself might not be finite. Arrays of a
+    device stay there: NumPy's functions pass them on to their own module.
     """
     wide = s.astype(np.float64)
-    top = wide[..., 0] if s.shape[-1] else np.zeros(s.shape[:-1])
+    top = wide[..., 0] if s.shape[-1] else np.zeros(s.shape[:-1], like=s)
     top = np.where(top > 0, top, 1.0)
-    tails = np.zeros((*s.shape[:-1], s.shape[-1] + 1))
+    tails = np.zeros((*s.shape[:-1], s.shape[-1] + 1), like=s)
     with np.errstate(under="ignore"):
         squares = np.square(wide / top[..., None])[..., ::-1]
-    tails[..., :-1] = squares.cumsum(axis=-1)[..., ::-1]
+    tails[..., :-1] = np.cumsum(squares, axis=-1)[..., ::-1]
     return top, tails
 
 

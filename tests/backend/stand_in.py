@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 MISSING = frozenset(("errstate", "put_along_axis", "nditer", "ndindex"))
 """Names of NumPy that CuPy has not, of those that a kernel might reach for."""
@@ -107,6 +108,45 @@ def contraction(
     return c
 
 
+def solve_triangular(
+    a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False
+) -> Any:
+    """CuPy's, of a batch: dtypes and batch shapes are equal."""
+    assert a.dtype == b.dtype
+    assert a.ndim == b.ndim == 3
+    assert len(a) == len(b)
+    x = np.empty_like(bare(b))
+    for k, (one, side) in enumerate(zip(bare(a), bare(b), strict=True)):
+        with np.errstate(all="ignore"):
+            diagonal = np.diagonal(one)
+            if not unit_diagonal and not diagonal.all():  # SciPy raises, cuBLAS goes on
+                x[k] = np.nan
+                continue
+            x[k] = scipy.linalg.solve_triangular(
+                one, side, trans, lower, unit_diagonal, check_finite=False
+            )
+    return wrapped(x)
+
+
+class Routines:
+    """What `backend.gpu.routines` asks of cuBLAS and cuSOLVER, by LAPACK."""
+
+    def potrf(self, a: Any) -> tuple[Any, Any]:
+        x, info = np.array(bare(a)), np.empty(len(a), np.int32)
+        (run,) = scipy.linalg.get_lapack_funcs(("potrf",), (x,))
+        for k, one in enumerate(bare(a)):
+            x[k], info[k] = run(one, lower=True, clean=False)
+        return wrapped(x), wrapped(info)
+
+    def getrf(self, a: Any) -> tuple[Any, Any]:
+        x = np.array(bare(a))
+        (run,) = scipy.linalg.get_lapack_funcs(("getrf",), (x,))
+        swaps = np.empty(x.shape[:2], np.int32)
+        for k, one in enumerate(bare(a)):
+            x[k], swaps[k], _ = run(one)
+        return wrapped(x), wrapped(swaps)
+
+
 class Pool:
     """The counters of a memory pool that keeps nothing."""
 
@@ -142,6 +182,7 @@ class StandIn:
         )
         self._cutensor, self.cards = cutensor, cards
         self.entered: list[int] = []
+        self.routines = Routines()
         self.pool = Pool()
 
     def __getattr__(self, name: str) -> Any:
@@ -174,6 +215,8 @@ class StandIn:
             if not self._cutensor:
                 raise ImportError("libcutensor.so.2")
             return SimpleNamespace(contraction=contraction)
+        if name == "scipy.linalg":
+            return SimpleNamespace(solve_triangular=solve_triangular)
         import importlib
 
         return Names(importlib.import_module(name), ())

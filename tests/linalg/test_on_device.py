@@ -1,0 +1,256 @@
+"""Linear algebra of arrays on a device: NumPy in the place of a GPU, beside the same calls on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.backend.backends import STAND_INS
+from tests.backend.stand_in import DeviceArray
+from tests.tolerance import eps
+
+from einloom import linalg
+from einloom._base.errors import LinAlgError, ShapeError, Unsupported
+from einloom.backend.choice import register_arrays, unregister_arrays
+from einloom.linalg.on_device import _RECORDED
+from einloom.linalg.op import ON_DEVICES
+from einloom.linalg.ops_on_device import RUNS
+
+GPU = STAND_INS["gpu"]
+DTYPES = ("float32", "float64", "complex64", "complex128")
+BATCHES: tuple[tuple[int, ...], ...] = ((), (5,), (2, 3), (0,))
+
+
+@pytest.fixture(autouse=True)
+def device() -> Iterator[None]:
+    register_arrays(DeviceArray, lambda x: GPU)
+    yield
+    unregister_arrays(DeviceArray)
+
+
+def up(x: Any) -> Any:
+    return x.view(DeviceArray) if isinstance(x, np.ndarray) else x
+
+
+def down(x: Any) -> Any:
+    """Results on the host; anything that is no array of the device has left it."""
+    if isinstance(x, tuple):
+        return tuple(down(one) for one in x)
+    if isinstance(x, (bool, str)):
+        return x
+    assert type(x) is DeviceArray, f"left the device: {type(x)}"
+    return x.view(np.ndarray)
+
+
+def matrices(dtype: str, batch: tuple[int, ...], m: int, n: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng([seed, m, n])
+    a = rng.standard_normal((*batch, m, n))
+    if dtype.startswith("complex"):
+        a = a + 1j * rng.standard_normal(a.shape)
+    return a.astype(dtype)
+
+
+def general(dtype: str, batch: tuple[int, ...], n: int) -> np.ndarray:
+    return matrices(dtype, batch, n, n)
+
+
+def positive(dtype: str, batch: tuple[int, ...], n: int) -> np.ndarray:
+    a = general(dtype, batch, n)
+    return a @ a.conj().swapaxes(-1, -2) + n * np.eye(n, dtype=dtype)
+
+
+def columns(dtype: str, batch: tuple[int, ...], n: int) -> np.ndarray:
+    return matrices(dtype, batch, n, 3, seed=1)
+
+
+def least(found: Any) -> Any:
+    """Without the sums of squares, which are there for one matrix too, as for traced values."""
+    return found[0], found[2], found[3]
+
+
+Call = Callable[[Any, Any], Any]
+SAME: dict[str, tuple[Call, Any]] = {  # these have one answer
+    "solve": (linalg.solve, general),
+    "solve vector": (lambda a, b: linalg.solve(a, b[..., :1]), general),
+    "inv": (lambda a, b: linalg.inv(a), general),
+    "det": (lambda a, b: linalg.det(a), general),
+    "slogdet": (lambda a, b: linalg.slogdet(a), general),
+    "cholesky": (lambda a, b: linalg.cholesky(a), positive),
+    "cholesky upper": (lambda a, b: linalg.cholesky(a, upper=True), positive),
+    "cho_solve": (lambda a, b: linalg.cho_solve(linalg.cho_factor(a), b), positive),
+    "cho_solve lower": (
+        lambda a, b: linalg.cho_solve(linalg.cho_factor(a, lower=True), b),
+        positive,
+    ),
+    "lu": (lambda a, b: linalg.lu(a), general),
+    "lu indices": (lambda a, b: linalg.lu(a, p_indices=True), general),
+    "lu permuted": (lambda a, b: linalg.lu(a, permute_l=True), general),
+    "lu_factor": (lambda a, b: linalg.lu_factor(a), general),
+    "eigvalsh": (lambda a, b: linalg.eigvalsh(a), positive),
+    "eigvalsh upper": (lambda a, b: linalg.eigvalsh(a, UPLO="U"), positive),
+    "svdvals": (lambda a, b: linalg.svdvals(a), general),
+    "pinv": (lambda a, b: linalg.pinv(a), general),
+    "lstsq": (lambda a, b: least(linalg.lstsq(a, b)), general),
+    "qr_positive": (lambda a, b: linalg.qr_positive(a), general),
+    "positive_qr": (lambda a, b: linalg.positive_qr(*linalg.qr(a)), general),
+    "canonical svd": (lambda a, b: linalg.svd(a, gauge="canonical"), general),
+    "canonical_svd": (lambda a, b: linalg.canonical_svd(*linalg.svd(a)), general),
+    "canonical_vectors": (lambda a, b: linalg.canonical_vectors(linalg.eigh(a)[1]), positive),
+    "polar": (lambda a, b: linalg.polar(a), general),
+    "polar left": (lambda a, b: linalg.polar(a, side="left"), general),
+    "matrix_power": (lambda a, b: linalg.matrix_power(a, 3), general),
+    "matmul": (linalg.matmul, general),
+    "info": (lambda a, b: linalg.solve(a, b, on_error="info"), general),
+}
+for _trans in "NTC":
+    for _lower in (False, True):
+        SAME[f"triangular {_trans} {_lower}"] = (
+            lambda a, b, t=_trans, low=_lower: linalg.solve_triangular(a, b, trans=t, lower=low),
+            positive,
+        )
+        SAME[f"triangular right {_trans} {_lower}"] = (
+            lambda a, b, t=_trans, low=_lower: linalg.solve_triangular(
+                a, b.swapaxes(-1, -2), trans=t, lower=low, side="right", unit_diagonal=True
+            ),
+            lambda dtype, batch, n: general(dtype, batch, n) / (8 * max(n, 1)),
+        )
+    SAME[f"lu_solve {_trans}"] = (
+        lambda a, b, t=_trans: linalg.lu_solve(linalg.lu_factor(a), b, trans=t),
+        general,
+    )
+
+
+def test_every_runtime_is_declared() -> None:
+    assert frozenset(RUNS) == ON_DEVICES
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SAME)
+def test_as_on_the_host(name: str, dtype: str, batch: tuple[int, ...]) -> None:
+    call, make = SAME[name]
+    for n in (5, 1):
+        a, b = make(dtype, batch, n), columns(dtype, batch, n)
+        want, found = call(a, b), down(call(up(a), up(b)))
+        same(found, want, dtype)
+
+
+def same(found: Any, want: Any, dtype: str) -> None:
+    if isinstance(want, tuple):
+        assert len(found) == len(want)
+        for one, other in zip(found, want, strict=True):
+            same(one, other, dtype)
+        return
+    if isinstance(want, bool):
+        assert found is want
+        return
+    want = np.asarray(want)
+    assert (found.dtype, found.shape) == (want.dtype, want.shape)
+    scale = float(np.abs(want).max(initial=1))
+    np.testing.assert_allclose(found, want, rtol=0, atol=3000 * eps(dtype) * scale)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (1, 3), (0, 3), (3, 0)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch", [(), (4,)], ids=str)
+def test_rectangles(shape: tuple[int, int], dtype: str, batch: tuple[int, ...]) -> None:
+    """Factors multiply to the matrix, as far as they are not determined."""
+    m, n = shape
+    a = matrices(dtype, batch, m, n)
+    bound = 1000 * eps(dtype)
+    for mode in ("reduced", "complete"):
+        q, r = down(linalg.qr(up(a), mode))
+        assert np.abs(q @ r - a).max(initial=0) < bound
+        eye = np.eye(q.shape[-1])
+        assert np.abs(q.conj().swapaxes(-1, -2) @ q - eye).max(initial=0) < bound
+    for full in (False, True):
+        u, s, vh = down(linalg.svd(up(a), full_matrices=full))
+        k = min(m, n)
+        assert np.abs(u[..., :k] * s[..., None, :] @ vh[..., :k, :] - a).max(initial=0) < bound
+        same(s, np.asarray(linalg.svd(a, full_matrices=full)[1]), dtype)
+    for call in (
+        linalg.lu,
+        linalg.lu_factor,
+        lambda x: linalg.qr(x, "r"),
+        lambda x: linalg.qr(x, "raw"),
+    ):
+        same(down(_tuple(call(up(a)))), _tuple(call(a)), dtype)
+    if m:
+        b = matrices(dtype, batch, m, 2, seed=2)
+        same(down(least(linalg.lstsq(up(a), up(b)))), least(linalg.lstsq(a, b)), dtype)
+
+
+def _tuple(x: Any) -> Any:
+    return x if isinstance(x, tuple) else (x,)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_eigenvectors(dtype: str) -> None:
+    a, general_one = positive(dtype, (3,), 6), general(dtype, (3,), 6)
+    w, v = down(linalg.eigh(up(a)))
+    assert np.abs(a @ v - v * w[..., None, :]).max() < 1000 * eps(dtype) * np.abs(w).max()
+    w, v = down(linalg.eig(up(general_one)))
+    assert w.dtype == v.dtype == np.result_type(dtype, np.complex64)
+    assert np.abs(general_one @ v - v * w[..., None, :]).max() < 1000 * eps(dtype) * np.abs(w).max()
+    s = down(linalg.svd(up(a - 8 * np.eye(6, dtype=dtype)), hermitian=True))[1]
+    same(s, np.asarray(linalg.svd(a - 8 * np.eye(6, dtype=dtype), hermitian=True)[1]), dtype)
+
+
+@pytest.mark.parametrize("mode", ["relative", "absolute", "relative_weight", "weight"])
+def test_truncated_svd(mode: Any) -> None:
+    """As for traced values: as long as `max_rank` allows, zero beyond the rank of each."""
+    a = matrices("float64", (4,), 6, 8)
+    a[1] = np.outer(a[1, :, 0], a[2, 0])
+    options = {"max_rank": 4, "cutoff": 0.3, "cutoff_mode": mode, "renormalize": True}
+    for absorb in (None, "left", "right", "both"):
+        want = linalg.truncated_svd(a, absorb=absorb, gauge="canonical", **options)  # type: ignore[arg-type]
+        found = down(linalg.truncated_svd(up(a), absorb=absorb, gauge="canonical", **options))  # type: ignore[arg-type]
+        u, s, vh, ranks, weight = found
+        r = want[1].shape[-1]
+        assert (u.shape, s.shape, vh.shape) == ((4, 6, 4), (4, 4), (4, 4, 8))
+        assert not s[..., r:].any()
+        same((u[..., :r], s[..., :r], vh[..., :r, :], ranks, weight), tuple(want), "float64")
+
+
+def test_failures() -> None:
+    a = general("float64", (3,), 4)
+    a[1, 2] = 0
+    b = columns("float64", (3,), 4)
+    with pytest.raises(LinAlgError, match=r"solve: Singular matrix: 1 of 3 .* at 1") as caught:
+        linalg.solve(up(a), up(b))
+    assert caught.value.failed == ((1,),)
+    x = down(linalg.solve(up(a), up(b), on_error="nan"))
+    assert np.isnan(x[1]).all()
+    assert np.abs(a[[0, 2]] @ x[[0, 2]] - b[[0, 2]]).max() < 1e-12
+    x, info = down(linalg.solve(up(a), up(b), on_error="info"))
+    assert info.dtype == np.int32
+    np.testing.assert_array_equal(info != 0, [False, True, False])
+    with pytest.raises(LinAlgError, match="not positive definite"):
+        linalg.cholesky(up(-positive("float64", (), 3)))
+    with pytest.raises(LinAlgError, match="did not converge"):
+        linalg.svd(up(np.full((2, 2), np.nan)))
+    with pytest.raises(LinAlgError, match="infs or NaNs"):
+        linalg.inv(up(np.full((2, 2), np.inf)), check_finite=True)
+    assert down(linalg.eigh(up(np.zeros((2, 3, 3)))))[0].tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_refusals() -> None:
+    a = general("float64", (), 3)
+    with pytest.raises(Unsupported, match="solve: operand 1 is on the host"):
+        linalg.solve(up(a), a)
+    with pytest.raises(Unsupported, match="lu_solve: operand 2 is on the host"):
+        linalg.lu_solve(linalg.lu_factor(up(a)), a)
+    with pytest.raises(ShapeError, match="square"):
+        linalg.inv(up(a[:2]))
+    with pytest.raises(Unsupported, match="right eigenvectors only"):
+        RUNS["eig"](GPU.xp, {"left": True}, up(a))
+
+
+def test_programs_are_kept() -> None:
+    a = general("float64", (7,), 3)
+    linalg.inv(up(a))
+    before = _RECORDED.info().misses
+    linalg.inv(up(a + 1))
+    assert _RECORDED.info().misses == before
