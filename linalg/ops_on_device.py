@@ -191,6 +191,8 @@ def _svd(xp: Any, attrs: Attrs, a: Array) -> Outputs:
 
 def _truncated_svd(xp: Any, attrs: Attrs, a: Array) -> Outputs:
     u, s, vh, info = gpu.svd(xp, a)
+    assert u is not None
+    assert vh is not None
     named = {name: value for name, value in attrs.items() if name not in (*NOT_OURS, "shrink")}
     return tuple(cut_svd(u, s, vh, **named)), info
 

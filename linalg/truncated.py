@@ -173,7 +173,7 @@ def cut_svd(
     if shrink:
         r = int(ranks.max(initial=0))
     rest = np.take_along_axis(tails, ranks[..., None], axis=-1)[..., 0]
-    stays = np.arange(r, like=ranks) < ranks[..., None]
+    stays = np.arange(r, like=s) < ranks[..., None]
     u = np.where(stays[..., None, :], u[..., :, :r], 0)
     vh = np.where(stays[..., :, None], vh[..., :r, :], 0)
     s = np.where(stays, s[..., :r], 0)

@@ -23,6 +23,18 @@ WAYS = {
     "host": "scalars on the device",
     "fft": "cuFFT",
 }
+FAMILIES = {
+    "cholesky": "own kernel to order 32, then cuSOLVER's potrf",
+    "triangular_solve": "cuBLAS's trsm",
+    "lu": "cuBLAS's and cuSOLVER's getrf",
+    "lu_solve": "cuBLAS's trsm",
+    "solve": "own kernel to order 32, then getrf and trsm",
+    "qr": "cuSOLVER's geqrf, one matrix after another",
+    "svd": "cuSOLVER's gesvdj to order 32; then gesvd, one matrix after another",
+    "eigh": "own kernel to order 32, then cuSOLVER's syevj, syevd for one matrix",
+    "eig": "cuSOLVER's Xgeev, one matrix after another",
+}
+"""Ops of linear algebra, which run as extension families; the other families are made of these."""
 HEAD = "| op | dtypes on a GPU | computed by | has run on |\n|---|---|---|---|"
 
 
@@ -39,6 +51,11 @@ def gpu_table() -> str:
             if row.name in BINDERS:
                 names = dtypes_cell(supported[row.name] & DTYPES)
                 lines.append(f"| `{row.name}` | {names} | {_way(row)} | {_ran(row.name)} |")
+            elif row.name in FAMILIES:
+                dtypes = "float32, float64, complex64, complex128"
+                lines.append(
+                    f"| `{row.name}` | {dtypes} | {FAMILIES[row.name]} | {_ran(row.name)} |"
+                )
             else:
                 lines.append(f"| `{row.name}` | - | `Unsupported` | - |")
     return "\n".join(lines)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.backend.backends import STAND_INS
+from tests.backend.gpu.emulator import Emulator, needs_compiler
 from tests.backend.stand_in import DeviceArray
 from tests.tolerance import eps
 
 from einloom import linalg
 from einloom._base.errors import LinAlgError, ShapeError, Unsupported
 from einloom.backend.choice import register_arrays, unregister_arrays
+from einloom.backend.gpu import linalg as gpu_linalg
+from einloom.backend.gpu.page import FAMILIES
 from einloom.linalg.on_device import _RECORDED
 from einloom.linalg.op import ON_DEVICES
 from einloom.linalg.ops_on_device import RUNS
@@ -124,6 +128,7 @@ for _trans in "NTC":
 
 def test_every_runtime_is_declared() -> None:
     assert frozenset(RUNS) == ON_DEVICES
+    assert FAMILIES.keys() <= ON_DEVICES
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
@@ -248,9 +253,47 @@ def test_refusals() -> None:
         RUNS["eig"](GPU.xp, {"left": True}, up(a))
 
 
+@pytest.mark.parametrize(
+    "missing", [RuntimeError("geev is not available"), NotImplementedError("HIP")]
+)
+def test_eig_where_it_cannot_run(missing: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def eig(a: Any) -> Any:
+        raise missing
+
+    monkeypatch.setattr(GPU.xp.linalg, "eig", eig, raising=False)
+    with pytest.raises(Unsupported, match=r"Xgeev, of CUDA 12.6 .* to_host\(a\)"):
+        linalg.eig(up(general("float64", (2,), 3)))
+
+
 def test_programs_are_kept() -> None:
     a = general("float64", (7,), 3)
     linalg.inv(up(a))
     before = _RECORDED.info().misses
     linalg.inv(up(a + 1))
     assert _RECORDED.info().misses == before
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernels_of_our_own(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small orders where CUDA compiles: the very kernels, on the CPU."""
+    launched: list[str] = []
+
+    def launch(xp: Any, kernel: Any, *arrays: Any) -> None:
+        folder = tmp_path / str(len(launched))
+        folder.mkdir()
+        launched.append(kernel.name)
+        Emulator([kernel], folder)(kernel, *(x.view(np.ndarray) for x in arrays))
+
+    monkeypatch.setattr(gpu_linalg, "can_launch", lambda xp: True)
+    monkeypatch.setattr(gpu_linalg, "launch", launch)
+    for name in ("solve", "inv", "cholesky", "cholesky upper", "eigvalsh upper"):
+        call, make = SAME[name]
+        a, b = make(dtype, (6,), 7), columns(dtype, (6,), 7)
+        want, found = call(a, b), down(call(up(a), up(b)))
+        same(found, want, dtype)
+    assert len(launched) == 5
+    call, make = SAME["solve"]
+    a, b = make(dtype, (2,), 33), columns(dtype, (2,), 33)  # beyond what a block holds
+    same(down(call(up(a), up(b))), call(a, b), dtype)
+    assert len(launched) == 5
