@@ -23,7 +23,7 @@ from ..fusion import FusionPlan
 from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_name
-from . import contraction, elementwise, fft, indexing, order, reduce, structure, windows
+from . import contraction, elementwise, fft, fused, indexing, order, reduce, structure, windows
 from .arrays import Binder, filled
 from .memory import address, array_at
 from .modules import Module, companion, load
@@ -121,7 +121,8 @@ class GpuBackend:
             call(k)
 
     def fuse(self, plan: FusionPlan) -> Kernel | None:
-        return None
+        kernel = fused.bind_fused(self.xp, plan)
+        return None if kernel is None else self._here(kernel)
 
     def engine(
         self,
@@ -147,7 +148,8 @@ class GpuBackend:
         return TEMPORARIES * sum(_wide_bytes(spec) for spec in (*inputs, *outputs))
 
     def fused_scratch_bytes(self, plan: FusionPlan, foreign: Axes = ()) -> int:
-        return 0
+        """Scratch of a reduction, and room for copies where an input cannot be read as it lies."""
+        return fused.scratch_bytes(plan) + sum(plan.inputs[k].nbytes for k in foreign)
 
     def capabilities(self) -> dict[str, frozenset[str]]:
         return {

@@ -23,6 +23,9 @@ BACKENDS: dict[str, Backend] = {
 STAND_INS = {"gpu": GpuBackend(StandIn()), "gpu without cuTENSOR": GpuBackend(StandIn(False))}
 """The logic of a GPU over NumPy, in tests of their own."""
 
+COMPILING = GpuBackend(StandIn(compiles=True))
+"""The same where CUDA compiles: its kernels run on the CPU, if there is a compiler of C++."""
+
 SUITE: dict[str, Any] = {**BACKENDS, "nx": ThroughNx()}
 RUNNERS: dict[str, Any] = {**SUITE, **STAND_INS}
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from tests.backend.gpu.emulator import RawKernel
 
 MISSING = frozenset(("errstate", "put_along_axis", "nditer", "ndindex"))
 """Names of NumPy that CuPy has not, of those that a kernel might reach for."""
@@ -163,13 +164,13 @@ class OutOfMemoryError(MemoryError):
 
 
 class StandIn:
-    """The module. `cutensor` says whether that library is installed, `entered` which of the cards were made
-    the current one."""
+    """The module. `cutensor` says whether that library is installed, `compiles` whether it has a compiler of
+    CUDA, `entered` which of the cards were made the current one."""
 
     __name__ = "numpy"
     ndarray = DeviceArray
 
-    def __init__(self, cutensor: bool = True, cards: int = 1) -> None:
+    def __init__(self, cutensor: bool = True, cards: int = 1, compiles: bool = False) -> None:
         self.lib = SimpleNamespace(
             stride_tricks=SimpleNamespace(as_strided=on(np.lib.stride_tricks.as_strided))
         )
@@ -183,6 +184,8 @@ class StandIn:
         self._cutensor, self.cards = cutensor, cards
         self.entered: list[int] = []
         self.routines = Routines()
+        if compiles:
+            self.RawKernel = RawKernel
         self.pool = Pool()
 
     def __getattr__(self, name: str) -> Any:
