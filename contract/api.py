@@ -29,7 +29,9 @@ from ..backend.door import as_ndarray
 from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec, Axes
 from .arguments import (
+    FLOAT64,
     DType,
+    are_shapes,
     as_dtype,
     conj_positions,
     constant_positions,
@@ -456,7 +458,7 @@ def _network(
     wanted = as_dtype(dtype, call)
     if isinstance(source, Network):
         if not given:
-            kind = np.dtype(np.float64) if wanted is None else wanted.newbyteorder("=")
+            kind = FLOAT64 if wanted is None else wanted.newbyteorder("=")
             n = len(source.shapes)
             return source, (), (kind,) * n, (None,) * n
         operands = list(given)
@@ -472,10 +474,13 @@ def _network(
                 )
         return source, (), *_dtypes_and_layouts(specs)
     operands, notation = split_call((source, *given), call)
+    equation: Equation
+    if are_shapes(operands):
+        n, kind = len(operands), FLOAT64 if wanted is None else wanted.newbyteorder("=")
+        equation = resolve(notation, list(map(len, operands)), call, embed_diagonal)
+        return Network.of(equation, operands, call), equation.groups, (kind,) * n, (None,) * n
     specs = [spec_of(x, wanted, call, k) for k, x in enumerate(operands)]
-    equation: Equation = resolve(
-        notation, [len(spec.shape) for spec in specs], call, embed_diagonal
-    )
+    equation = resolve(notation, [len(spec.shape) for spec in specs], call, embed_diagonal)
     network = Network.of(equation, [spec.shape for spec in specs], call)
     return network, equation.groups, *_dtypes_and_layouts(specs)
 
