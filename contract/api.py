@@ -49,7 +49,16 @@ from .network import Network
 from .notation import Equation, Group, resolve
 from .plan import Plan
 from .plan_cache import met_once, name_of, remembering
-from .planners import Candidate, Objective, Planner, Problem, as_planner, random_greedy, sliced
+from .planners import (
+    Candidate,
+    Objective,
+    Planner,
+    Problem,
+    as_planner,
+    named,
+    random_greedy,
+    sliced,
+)
 from .planners.core.run import PLAIN
 from .reuse import reusing, searches, weight_of
 from .slicing import fixed_bytes, slice_to
@@ -339,9 +348,9 @@ def search(
         return _plan_of(found)
 
     def _plan_of(found: Candidate) -> Plan:
+        proof = None if callable(decides) or 0 in network.extents else found.proof
         return Plan(
-            network, found.tree, dtypes, dtype, name, found.planner, seed,
-            None if callable(decides) or 0 in network.extents else found.proof,
+            network, found.tree, dtypes, dtype, name, named(found.planner, proof), seed, proof,
             conj, order, constants, found.sliced, layouts if any(layouts) else (), strip_exponent,
             memory_limit, n_runs,
         )  # fmt: skip

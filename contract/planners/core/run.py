@@ -197,6 +197,12 @@ def _log(extent: int) -> int:
     return round(math.log2(extent) * UNIT)
 
 
+def _size(log: int) -> float:
+    """The size of a label: an integer, which logarithms give back where it is small."""
+    size: float = 2.0 ** (log / UNIT)
+    return float(round(size)) if size < 1 << 28 else size
+
+
 def core_of(graph: Graph, compiled: bool = False) -> Core:
     """The functions on a graph: compiled if asked for, if it is large, or if nobody need wait for it."""
     if compiled or graph.n > PATIENT:
@@ -297,7 +303,7 @@ class Core:
                     holders[label] |= 1 << tensor
             for label, is_open in enumerate(g.is_open):
                 holders[label] |= is_open << g.n
-            sizes = self.floats([2.0 ** (log / UNIT) for log in g.logs])
+            sizes = self.floats([_size(log) for log in g.logs])
             moved = 2.0 * terms[1] + terms[4]
             if not self.compiled:
                 return exact_path(g.n, holders, sizes, terms[0], moved)
