@@ -29,7 +29,9 @@ from ..backend.door import as_ndarray
 from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec, Axes
 from .arguments import (
+    FLOAT64,
     DType,
+    are_shapes,
     as_dtype,
     conj_positions,
     constant_positions,
@@ -47,7 +49,16 @@ from .network import Network
 from .notation import Equation, Group, resolve
 from .plan import Plan
 from .plan_cache import met_once, name_of, remembering
-from .planners import Candidate, Objective, Planner, Problem, as_planner, random_greedy, sliced
+from .planners import (
+    Candidate,
+    Objective,
+    Planner,
+    Problem,
+    as_planner,
+    named,
+    random_greedy,
+    sliced,
+)
 from .planners.core.run import PLAIN
 from .reuse import reusing, searches, weight_of
 from .slicing import fixed_bytes, slice_to
@@ -337,9 +348,9 @@ def search(
         return _plan_of(found)
 
     def _plan_of(found: Candidate) -> Plan:
+        proof = None if callable(decides) or 0 in network.extents else found.proof
         return Plan(
-            network, found.tree, dtypes, dtype, name, found.planner, seed,
-            None if callable(decides) or 0 in network.extents else found.proof,
+            network, found.tree, dtypes, dtype, name, named(found.planner, proof), seed, proof,
             conj, order, constants, found.sliced, layouts if any(layouts) else (), strip_exponent,
             memory_limit, n_runs,
         )  # fmt: skip
@@ -456,7 +467,7 @@ def _network(
     wanted = as_dtype(dtype, call)
     if isinstance(source, Network):
         if not given:
-            kind = np.dtype(np.float64) if wanted is None else wanted.newbyteorder("=")
+            kind = FLOAT64 if wanted is None else wanted.newbyteorder("=")
             n = len(source.shapes)
             return source, (), (kind,) * n, (None,) * n
         operands = list(given)
@@ -472,10 +483,13 @@ def _network(
                 )
         return source, (), *_dtypes_and_layouts(specs)
     operands, notation = split_call((source, *given), call)
+    equation: Equation
+    if are_shapes(operands):
+        n, kind = len(operands), FLOAT64 if wanted is None else wanted.newbyteorder("=")
+        equation = resolve(notation, list(map(len, operands)), call, embed_diagonal)
+        return Network.of(equation, operands, call), equation.groups, (kind,) * n, (None,) * n
     specs = [spec_of(x, wanted, call, k) for k, x in enumerate(operands)]
-    equation: Equation = resolve(
-        notation, [len(spec.shape) for spec in specs], call, embed_diagonal
-    )
+    equation = resolve(notation, [len(spec.shape) for spec in specs], call, embed_diagonal)
     network = Network.of(equation, [spec.shape for spec in specs], call)
     return network, equation.groups, *_dtypes_and_layouts(specs)
 

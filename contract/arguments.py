@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..program.trace import Traced
 from .notation import Notation, interleaved, parse
 
 DType = np.dtype[Any]
+FLOAT64 = np.dtype(np.float64)
 CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
@@ -43,17 +45,25 @@ class Asked(NamedTuple):
     strip_exponent: bool
 
 
+def are_shapes(operands: Sequence[Any]) -> bool:
+    """Whether all are shapes, tuples of integers >= 0."""
+    if set(map(type, operands)) != {tuple}:
+        return False
+    flat = list(chain(*operands))
+    return set(map(type, flat)) <= {int} and min(flat, default=0) >= 0
+
+
 def spec_of(operand: Any, dtype: DType | None, call: str, position: int) -> ArraySpec:
     """Dtype and shape of an operand, or of a shape given as a tuple (float64 unless `dtype`)."""
     if isinstance(operand, tuple):
         if set(map(type, operand)) <= {int} and min(operand, default=0) >= 0:
-            return ArraySpec(dtype or np.dtype(np.float64), operand)
+            return ArraySpec(dtype or FLOAT64, operand)
         if any(isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 0 for n in operand):
             raise CallError(
                 f"{call}: operand {position} is the tuple {operand!r:.60}; a tuple is a shape, "
                 f"integers >= 0"
             )
-        return ArraySpec(dtype or np.dtype(np.float64), tuple(int(n) for n in operand))
+        return ArraySpec(dtype or FLOAT64, tuple(int(n) for n in operand))
     if isinstance(operand, Traced):
         return ArraySpec(operand.dtype, operand.session.example(operand.shape))
     if not hasattr(operand, "shape") or not hasattr(operand, "dtype"):
@@ -168,7 +178,7 @@ def _positions(positions: Iterable[int], n: int, name: str, call: str) -> frozen
     for position in found:
         if not -n <= position < n:
             raise OptionError(f"{call}({name}=...): there is no operand {position} among {n}")
-    return frozenset(position % n for position in found)
+    return frozenset([position % n for position in found])
 
 
 def as_dtype(dtype: Any, call: str) -> DType | None:

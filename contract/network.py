@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from .._base.errors import CallError, ShapeError, SubscriptError
@@ -73,9 +74,9 @@ class Network:
         extents: tuple[int, ...],
         labels: tuple[Label, ...],
     ) -> None:
-        values = locals()
-        for name in ("terms", "shapes", "output_axes", "extents", "labels"):
-            object.__setattr__(self, name, values[name])
+        self.__dict__.update(
+            terms=terms, shapes=shapes, output_axes=output_axes, extents=extents, labels=labels
+        )
 
     terms: tuple[tuple[int, ...], ...]
     """Labels of each tensor's axes, as integers."""
@@ -91,30 +92,14 @@ class Network:
     @classmethod
     def of(cls, equation: Equation, shapes: Sequence[tuple[int, ...]], call: str) -> Network:
         """The network of an equation for these shapes; an axis of size 1 broadcasts."""
-        extents = [1] * len(equation.labels)
-        names = [label_name(label) for label in equation.labels]
-        first: list[int | None] = [None] * len(equation.labels)
-        for operand, (term, shape) in enumerate(zip(equation.inputs, shapes, strict=True)):
-            seen: dict[int, int] = {}
-            for label, n in zip(term, shape, strict=True):
-                if seen.setdefault(label, n) != n:
-                    raise ShapeError(
-                        f"{call}: operand {operand} of shape {shape} repeats the label "
-                        f"{names[label]} on axes of sizes {seen[label]} and {n}; "
-                        f"a diagonal needs equal sizes"
-                    )
-                if n != 1 and extents[label] not in (1, n):
-                    raise ShapeError(
-                        f"{call}: label {names[label]} has size {extents[label]} in operand "
-                        f"{first[label]} and {n} in operand {operand} (shapes "
-                        f"{shapes[first[label] or 0]} and {shape}); sizes must agree or be 1"
-                    )
-                if n != 1 and extents[label] == 1:
-                    extents[label], first[label] = n, operand
+        sizes = list(zip(chain(*equation.inputs), chain(*shapes), strict=True))
+        found = dict(sizes)  # by labels in order of first appearance, as they are numbered
+        if len(set(sizes)) == len(found):
+            extents = tuple(found.values())
+        else:
+            extents = _broadcast(equation, shapes, call)
         network = cls.__new__(cls)
-        network._set(
-            equation.inputs, tuple(shapes), equation.output, tuple(extents), equation.labels
-        )
+        network._set(equation.inputs, tuple(shapes), equation.output, extents, equation.labels)
         return network
 
     @property
@@ -140,14 +125,16 @@ class Network:
     @cached_property
     def carried(self) -> tuple[frozenset[int], ...]:
         """Labels that each tensor really carries: a broadcast axis carries none."""
+        return tuple(
+            [
+                frozenset(term if 1 not in shape else self._carried_by(term, shape))
+                for term, shape in zip(self.terms, self.shapes, strict=True)
+            ]
+        )
+
+    def _carried_by(self, term: tuple[int, ...], shape: tuple[int, ...]) -> list[int]:
         extents = self.extents
-        found = []
-        for term, shape in zip(self.terms, self.shapes, strict=True):
-            sizes = [extents[label] for label in term]
-            if tuple(sizes) != shape:
-                term = tuple([x for x, n, own in zip(term, sizes, shape, strict=True) if n == own])
-            found.append(frozenset(term))
-        return tuple(found)
+        return [label for label, n in zip(term, shape, strict=True) if extents[label] == n]
 
     @cached_property
     def open(self) -> frozenset[int]:
@@ -205,6 +192,31 @@ def _restored(*values: Any) -> Network:
     network = Network.__new__(Network)
     network._set(*values)
     return network
+
+
+def _broadcast(equation: Equation, shapes: Sequence[tuple[int, ...]], call: str) -> tuple[int, ...]:
+    """The size of each label, where axes of one label differ: those of size 1 broadcast."""
+    extents = [1] * len(equation.labels)
+    names = [label_name(label) for label in equation.labels]
+    first: list[int | None] = [None] * len(equation.labels)
+    for operand, (term, shape) in enumerate(zip(equation.inputs, shapes, strict=True)):
+        seen: dict[int, int] = {}
+        for label, n in zip(term, shape, strict=True):
+            if seen.setdefault(label, n) != n:
+                raise ShapeError(
+                    f"{call}: operand {operand} of shape {shape} repeats the label "
+                    f"{names[label]} on axes of sizes {seen[label]} and {n}; "
+                    f"a diagonal needs equal sizes"
+                )
+            if n != 1 and extents[label] not in (1, n):
+                raise ShapeError(
+                    f"{call}: label {names[label]} has size {extents[label]} in operand "
+                    f"{first[label]} and {n} in operand {operand} (shapes "
+                    f"{shapes[first[label] or 0]} and {shape}); sizes must agree or be 1"
+                )
+            if n != 1 and extents[label] == 1:
+                extents[label], first[label] = n, operand
+    return tuple(extents)
 
 
 def _size_of(label: Label, sizes: Mapping[Any, int]) -> int:

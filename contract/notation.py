@@ -58,7 +58,28 @@ def parse(text: str, call: str = "einsum") -> Notation:
     >>> parse("(ij,jk),kl->il").groups
     ((0, 1),)
     """
-    return _NOTATIONS.get(text) or _NOTATIONS.put(text, _Parser(text, call).notation())
+    found = _NOTATIONS.get(text)
+    if found is None:
+        found = _NOTATIONS.put(text, _plain(text) or _Parser(text, call).notation())
+    return found
+
+
+def _plain(text: str) -> Notation | None:
+    """What the parser makes of letters, commas and an arrow alone; None where there is more."""
+    inputs, arrow, output = text.partition("->")
+    if not (text.isascii() and inputs.replace(",", "").isalnum()):
+        return None
+    if output and not output.isalnum():
+        return None
+    terms, spots, at = [], [], 0
+    for term in inputs.split(","):
+        terms.append(tuple(term))
+        spots.append(tuple(range(at, at + len(term))))
+        at += len(term) + 1
+    if not arrow:
+        return Notation(tuple(terms), None, (), text, tuple(spots))
+    spots.append(tuple(range(at + 1, len(text))))
+    return Notation(tuple(terms), tuple(output), (), text, tuple(spots))
 
 
 def interleaved(arguments: Sequence[Any], call: str = "einsum") -> tuple[list[Any], Notation]:
@@ -90,14 +111,24 @@ def resolve(
             f"{call}: the subscripts name {len(notation.terms)} operands, got {len(ndims)}.\n"
             + _shown(notation)
         )
-    terms = [_expanded(notation, k, ndim, call) for k, ndim in enumerate(ndims)]
-    broadcast = max((sum(_is_broadcast(label) for label in term) for term in terms), default=0)
+    terms: list[list[Label]] = []
+    broadcast = 0
+    for k, (term, ndim) in enumerate(zip(notation.terms, ndims, strict=True)):
+        if len(term) == ndim and Ellipsis not in term:
+            terms.append(list(term))
+        else:
+            terms.append(_expanded(notation, k, ndim, call))
+            broadcast = max(broadcast, sum(map(_is_broadcast, terms[-1])))
     ellipsis = [_broadcast_label(k) for k in range(broadcast, 0, -1)]
     output = _output(notation, terms, ellipsis, call, embed_diagonal)
     number: dict[Label, int] = {}
-    inputs = tuple(tuple(number.setdefault(label, len(number)) for label in term) for term in terms)
+    for labels in terms:
+        for label in labels:
+            if label not in number:
+                number[label] = len(number)
+    inputs = tuple([tuple([number[label] for label in labels]) for labels in terms])
     return Equation(
-        inputs, tuple(number[label] for label in output), tuple(number), notation.groups
+        inputs, tuple([number[label] for label in output]), tuple(number), notation.groups
     )
 
 
@@ -143,7 +174,7 @@ def _output(
 ) -> list[Label]:
     if notation.output is None:
         return ellipsis + _implicit(notation, terms, call)
-    known = {label for term in terms for label in term}
+    known = set().union(*terms)
     output: list[Label] = []
     for position, token in enumerate(notation.output):
         if token is Ellipsis:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from .bounds import Bound, lower_bound
 from .cost import Cost, total_cost
 from .lower import is_view, lower
 from .network import Network
+from .planners.problem import named
 from .steps import PlannedStep, planned_steps
 from .tree import ContractionTree, Path
 
@@ -51,7 +52,8 @@ class Plan:
         objective: what was searched for.
         planner: by whom.
         seed: of the search.
-        proof: "optimal" when no tree is cheaper, else None.
+        proof: "optimal" when no tree of pairwise steps is better by the objective, else None; of slices
+            nothing is proven.
         conj: operands that are conjugated.
         order: memory order of the result, as NumPy's `order=`.
         constants: operands that keep their values from call to call.
@@ -81,6 +83,10 @@ class Plan:
     strip_exponent: bool = False
     memory_limit: int | None = field(default=None, compare=False)
     n_runs: int | None = None
+
+    def unproven(self, **changes: Any) -> Plan:
+        """This plan with changes after which it is not known whether any is better."""
+        return replace(self, proof=None, planner=named(self.planner, None), **changes)
 
     @property
     def path(self) -> Path:

@@ -219,7 +219,7 @@ def plan_sizes(
     )
     ratios = tuple(math.exp(costs.log_ratio(tree, k, best[k])) for k in range(len(points)))
     others = tuple(
-        plan if plan.tree == other else replace(plan, tree=other, proof=None)
+        plan if plan.tree == other else plan.unproven(tree=other)
         for plan, other in zip(found, best, strict=True)
     )
     proof = "optimal" if is_proven else None

@@ -78,7 +78,7 @@ def reusing(
         room = max(KEPT, MORE * first.largest_intermediate)
         plans = [plan for plan in plans if _held(plan, problem) <= room]
     best = min([first, *plans], key=lambda plan: weight_of(plan, problem))
-    return replace(best, proof=found.proof if is_exact else None)
+    return replace(best, proof=found.proof) if is_exact and found.proof else best.unproven()
 
 
 def weight_of(plan: Plan, problem: Problem) -> tuple[int, int]:

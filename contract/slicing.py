@@ -9,7 +9,6 @@ out to be needless are taken back.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +39,7 @@ def slice_to(plan: Plan, limit: int) -> Plan:
     model = Model(plan)
     for label in plan.sliced:
         model.slice(label)
-    leanest = replace(plan, sliced=model.labels)
+    leanest = plan.unproven(sliced=model.labels)
     if not model.labels or leanest.peak_bytes > limit:
         return min(plan, leanest, key=lambda one: one.peak_bytes)
     fixed = fixed_bytes(plan)
@@ -49,7 +48,7 @@ def slice_to(plan: Plan, limit: int) -> Plan:
         if len(model.sliced) == len(model.labels):
             break
         if model.log_peak <= room:
-            found = replace(plan, sliced=tuple(sorted(model.sliced)))
+            found = plan.unproven(sliced=tuple(sorted(model.sliced)))
             if found.peak_bytes <= limit:
                 return _needed(found, limit)
             # the estimate is too low: ask of it what it lacks
@@ -67,7 +66,7 @@ def one_more(plan: Plan, tried: int) -> list[Plan]:
     for label in plan.sliced:
         model.slice(label)
     found = [
-        replace(plan, sliced=tuple(sorted((*plan.sliced, label))))
+        plan.unproven(sliced=tuple(sorted((*plan.sliced, label))))
         for label in model.ranked()[:tried]
     ]
 
@@ -84,7 +83,7 @@ def _needed(plan: Plan, limit: int) -> Plan:
     if len(plan.sliced) > PRUNED:
         return plan
     for label in sorted(plan.sliced, key=lambda x: -plan.network.extents[x]):
-        fewer = replace(plan, sliced=tuple(x for x in plan.sliced if x != label))
+        fewer = plan.unproven(sliced=tuple(x for x in plan.sliced if x != label))
         if fewer.peak_bytes <= limit:
             plan = fewer
     return plan

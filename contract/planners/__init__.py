@@ -8,7 +8,7 @@ from ..._base.errors import OptionError
 from .families import elimination, greedy, optimal, random_greedy
 from .foreign import from_optimizer, from_path, one_step, opt_einsum_planner
 from .portfolio import auto
-from .problem import Candidate, Objective, Planner, Problem
+from .problem import Candidate, Objective, Planner, Problem, named
 from .sliced import sliced
 
 PLANNERS: dict[str, Planner] = {
@@ -82,6 +82,7 @@ __all__ = [
     "as_planner",
     "auto",
     "from_path",
+    "named",
     "planner",
     "random_greedy",
     "sliced",

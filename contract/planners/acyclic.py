@@ -11,13 +11,14 @@ first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .core.arrays import UNIT
 from .core.run import Graph
 
+EXACTLY = 1 << 28  # up to which sizes of fixed-point logarithms are off by less than a half
 TALLEST = 300.0  # logarithm to base 2 of a result: products of three are well within floats
 # seconds that a cut of an interval takes, a length of intervals, and a cut of any other set
 CUT, LENGTH, PAIR = 1.0e-8, 2e-5, 1.0e-6
@@ -123,8 +124,10 @@ def _chain(forest: Forest, multiplied: float, moved: float, written: float) -> l
     log[np.arange(n), np.arange(1, n + 1)] += forest.summed
     if np.triu(log, 1).max() > TALLEST:
         return None
-    size = np.exp2(np.minimum(log, TALLEST))
-    shared = multiplied * np.exp2(-bond)
+    bonds, ends = _whole(bond), np.maximum(opened[None, :] - opened[:-1, None], 0.0)
+    size = bonds[:-1, None] * bonds[None, :] * _whole(ends)
+    size[np.arange(n), np.arange(1, n + 1)] *= _whole(np.array(forest.summed))
+    shared = multiplied / bonds
     cost = moved * size  # of making the interval's result, and of reading it
     cut = np.zeros((n, n + 1), np.int64)
     for length in range(2, n + 1):
@@ -143,6 +146,12 @@ def _chain(forest: Forest, multiplied: float, moved: float, written: float) -> l
             halves.append(((first, last), (first, middle), (middle, last)))
             todo += halves[-1][1:]
     return _ssa({(k, k + 1): tensor for k, tensor in enumerate(forest.tensors)}, halves)
+
+
+def _whole(logs: Any) -> Any:
+    """Sizes, which are integers, of their logarithms: of small ones what costs less is known exactly."""
+    sizes = np.exp2(logs)
+    return np.where(sizes < EXACTLY, np.rint(sizes), sizes)
 
 
 def _tree(forest: Forest, multiplied: float, moved: float, written: float) -> list[int] | None:

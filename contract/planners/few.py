@@ -25,6 +25,8 @@ def best_of_few(network: Network, problem: Problem) -> Candidate | None:
         return None
     if n == 1:
         return Candidate(ContractionTree(1, ((0,),)), "auto", "optimal")
+    if n == 2:
+        return Candidate(ContractionTree(2, ((0, 1),)), "optimal", "optimal")
     holders = [0] * len(extents)
     for tensor, carried in enumerate(network.carried):
         for label in carried:

@@ -295,8 +295,13 @@ class _Portfolio:
         path = best_path(forest, self.terms)
         if path is None:
             return False
-        self._batch([lambda: self._result(self.core.flat(path), "dynamic programming")])
-        self.proven = forest.is_product() and self.problem.objective == "flops"
+        found = self._result(self.core.flat(path), "dynamic programming")
+        self._keep_best([found])
+        if forest.is_product() and self.problem.objective == "flops":
+            self.best, self.proven = (
+                [found],
+                True,
+            )  # logarithms do not tell apart what is nearly the same
         return forest.is_product()
 
     def _allowed(self, runs: int, work: float) -> int:
@@ -335,12 +340,12 @@ class _Portfolio:
                 runs, results, self.core.compiled, lambda: self._is_over(1.0 - most), self._stop
             )
         finally:
-            for result in results:
-                if result is not None:
-                    self.best.append(result)
-                    self.runs += 1
-            self.best.sort(key=lambda one: one.cost)  # of equal ones, the earlier
-            del self.best[KEPT:]
+            self._keep_best([result for result in results if result is not None])
+
+    def _keep_best(self, results: list[Result]) -> None:
+        """Add these to the best trees; of equal ones, the earlier."""
+        self.runs += len(results)
+        self.best = sorted([*self.best, *results], key=lambda one: one.cost)[:KEPT]
 
     def _draw(self, run: int) -> Result:
         """A new tree; by bipartition for negative numbers, and for one of those that are annealed."""

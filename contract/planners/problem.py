@@ -75,4 +75,13 @@ class Candidate:
     complete: bool = True
 
 
+def named(planner: str, proof: str | None) -> str:
+    """Who found a plan: what looks at all trees says "optimal" only where none is proven to be better.
+
+    >>> named("parentheses, optimal", None)
+    'parentheses, all subsets'
+    """
+    return planner if proof == "optimal" else planner.replace("optimal", "all subsets")
+
+
 Planner: TypeAlias = Callable[[Network, Problem], Candidate]

@@ -50,16 +50,20 @@ def test_no_tree_is_better(objective: Objective) -> None:
         assert found.proof == "optimal"
 
 
-def by_either(network: Network, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    found = []
-    for is_loaded in (True, False):
-        monkeypatch.setattr("einloom.contract.planners.core.run.is_ready", lambda at=is_loaded: at)
+def by_each(network: Network, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """By compiled code, by NumPy, and by plain Python."""
+    found, run = [], "einloom.contract.planners.core.run"
+    for is_loaded, wide in ((True, 0), (False, 0), (False, EXACT + 1)):
+        monkeypatch.setattr(f"{run}.is_ready", lambda at=is_loaded: at)
+        monkeypatch.setattr(f"{run}.WIDE", wide)
         found.append(best_of_few(network, problem))
     return found
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_compiled_and_plain_agree(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_and_plain_and_by_levels_agree(
+    objective: Objective, monkeypatch: pytest.MonkeyPatch
+) -> None:
     load()
     r = random.Random(1)
     many = [
@@ -68,8 +72,8 @@ def test_compiled_and_plain_agree(objective: Objective, monkeypatch: pytest.Monk
         *(Network(n.inputs, n.output, {x: r.choice((2, 3, 10**9)) for x in n.sizes}) for n in FEW),
     ]
     for network in many:
-        compiled, plain = by_either(network, Problem(objective), monkeypatch)
-        assert compiled == plain
+        compiled, levels, plain = by_each(network, Problem(objective), monkeypatch)
+        assert compiled == levels == plain
         assert all(type(x) is int for step in compiled.tree.ssa_path for x in step)
 
 
@@ -96,12 +100,18 @@ def test_outer_products() -> None:
     assert einloom.plan(network, objective="flops").ssa_path == ((0, 2), (3, 1))
 
 
-@pytest.mark.parametrize("n", [2, 9])
+@pytest.mark.parametrize("n", [3, 9])
 def test_sizes_beyond_floats_are_left_to_others(n: int) -> None:
     network = Network([(k, k + 1) for k in range(n)], (0, n), dict.fromkeys(range(n + 1), 10**500))
     assert best_of_few(network, Problem()) is None
     plan = einloom.plan(network, objective="flops")
     assert plan.cost == (n - 1) * 10**1500
+
+
+def test_two_tensors_of_any_size() -> None:
+    network = Network(["ab", "bc"], "ac", dict.fromkeys("abc", 10**500))
+    plan = einloom.plan(network, objective="flops")
+    assert (plan.cost, plan.proof) == (10**1500, "optimal")
 
 
 def test_just_below_the_largest_sizes() -> None:

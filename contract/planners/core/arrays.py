@@ -42,6 +42,11 @@ def ones(word: int) -> int:
     return word.bit_count()
 
 
+def natural(x: int) -> int:
+    """An integer that is not negative: compiled, an index that is not looked at for being so."""
+    return x
+
+
 @apart
 def heapify(heap: Heap) -> None:
     """Put the items in the order of a heap, the least first."""
@@ -114,6 +119,10 @@ def _floats(n: int, value: float) -> Any:
     return made
 
 
+def _natural(x: int) -> Any:
+    return np.uint64(x)
+
+
 def _push(heap: Heap, item: Item) -> None:
     heap.append(item)
     _rise(heap, len(heap) - 1, 0)
@@ -180,6 +189,7 @@ def _sort(values: Integers, n: int) -> None:
 
 integers.compiled = _integers  # type: ignore[attr-defined]
 floats.compiled = _floats  # type: ignore[attr-defined]
+natural.compiled = _natural  # type: ignore[attr-defined]
 heapify.compiled = _heapify  # type: ignore[attr-defined]
 push.compiled = _push  # type: ignore[attr-defined]
 pop.compiled = _pop  # type: ignore[attr-defined]

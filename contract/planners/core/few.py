@@ -13,7 +13,10 @@ alike, its tensors and its result, is left out.
 from __future__ import annotations
 
 from ....backend.cpu.apart import apart
-from .arrays import Floats, Integers, floats, integers, ones
+from .arrays import Floats, Integers, floats, integers, natural, ones
+
+NEARLY = 1.0 + 1e-9  # so much above a tree that is known, the search finds that one as well
+SLACK = 1.0 - 1e-9  # bounds stay on the safe side of rounding
 
 
 def best_of_few(
@@ -21,107 +24,133 @@ def best_of_few(
 ) -> None:
     """Fill path with the pairs of the best tree, in SSA form, a subtree finished before the next begins.
 
+    Of splits of a set that cost the same, the one whose half with the first tensor is the largest number.
+
     holders: for each label the set of tensors that carry it, and 1 << n where the output does.
     multiplied, moved: what a multiplication costs, and an element of a result in between.
     """
     everything = (1 << n) - 1
-    touched, summed = floats(everything + 1, 1.0), floats(everything + 1, 1.0)
+    within, summed = floats(everything + 1, 1.0), floats(everything + 1, 1.0)
     for label in range(len(holders)):
-        holding = holders[label] & everything
-        touched[everything ^ holding] *= sizes[label]
+        within[holders[label] & everything] *= sizes[label]
         if holders[label] <= everything:
-            summed[holding] *= sizes[label]
-    gather(n, touched, summed)
-    split = integers(everything + 1, 0)
-    cap = greedy_split(n, touched, summed, multiplied, moved, split)
-    cost = floats(everything + 1, cap)
-    # sets that cost less, linked by their first tensor: the last met, those before, and how many
-    last, before, count = integers(n, 0), integers(everything + 1, 0), integers(n, 1)
+            summed[holders[label]] *= sizes[label]
+    gather(n, within)
+    gather(n, summed)
+    for k in range(n):
+        summed[1 << k] = 1.0  # what only one tensor carries is summed where that is multiplied
+    split, order = integers(everything + 1, 0), integers(n, 0)
+    greedy_order(n, within, summed, order)
+    cap = NEARLY * cost_of_intervals(n, order, within, summed, multiplied, moved)
+    cost, total = floats(everything + 1, cap), within[everything]
+    # sets that cost less, by their first tensor: those of tensor k from 2**n - 2**(n - k) on
+    known, last = integers(everything + 1, 0), integers(n, 0)
     for k in range(n):
         cost[1 << k] = 0.0
-        last[k] = 1 << k
+        last[k] = everything + 1 - ((everything + 1) >> k)
+        known[last[k]] = 1 << k
     for whole in range(3, everything + 1):
         if whole & (whole - 1) == 0:
             continue
-        size = touched[whole] / summed[whole]
-        made, least = moved * size, multiplied * size
+        touched = total / within[everything ^ whole]
+        size = touched / summed[whole]
+        made, used, least = moved * size, multiplied * size, multiplied * size
         if whole == everything:
-            made = 0.0
-        elif made + 2.0 * least >= cap:  # to make the result, and to use it
+            made = used = 0.0
+        room = cap - made - used
+        if room <= least:
             continue
-        first, room = ones((whole & -whole) - 1), cap - made
-        product = multiplied * touched[whole]
-        if count[first] < 1 << (ones(whole) - 1):
+        first = ones((whole & -whole) - 1)
+        begin, end = everything + 1 - ((everything + 1) >> first), last[first]
+        if 4 * (end - begin) < 1 << ones(whole):
             best = cut_by_list(
-                whole, last[first], before, room, product, least, summed, cost, split
+                whole, begin, end, known, room, least, multiplied * touched, summed, cost, split
             )
         else:
-            best = cut(whole, room, product, least, summed, cost, split)
+            best = cut(whole, room, least, multiplied * touched, summed, cost, split)
         if best < room:
             cost[whole] = made + best
-            before[whole], last[first] = last[first], whole
-            count[first] += 1
+            last[first] += 1
+            known[last[first]] = whole
     write(n, split, path)
 
 
 @apart
-def gather(n: int, touched: Floats, summed: Floats) -> None:
-    """From products over single sets of holders to products over all sets: of labels on S, and within S.
-
-    touched[S] is given as the product of the sizes of labels that all but S carry.
-    """
-    everything = (1 << n) - 1
-    for k in range(n):
-        bit = 1 << k
-        for base in range(0, everything + 1, 2 * bit):
+def gather(n: int, products: Floats) -> None:
+    """From products over single sets of holders to products over all that lie within a set."""
+    nothing, bit, size = natural(0), natural(1), natural(1 << n)
+    while bit < size:
+        for base in range(nothing, size, bit + bit):
             for one in range(base, base + bit):
-                summed[one + bit] *= summed[one]
-                touched[one] *= touched[one + bit]
-    total = touched[0]
-    for one in range(everything + 1):
-        touched[one] = total / touched[one]
-    for k in range(n):
-        summed[1 << k] = 1.0  # what only one tensor carries is summed where that is multiplied
+                products[one + bit] *= products[one]
+        bit += bit
 
 
 @apart
-def greedy_split(
-    n: int, touched: Floats, summed: Floats, multiplied: float, moved: float, split: Integers
-) -> float:
-    """Fill split[S] for the sets of the greedy tree; returns its cost.
+def greedy_order(n: int, within: Floats, summed: Floats, order: Integers) -> None:
+    """Fill order with the tensors as a greedy tree has them side by side.
 
     Next are the two whose result is the least beside both of them.
     """
-    alive = integers(n, 0)
+    everything = (1 << n) - 1
+    total = within[everything]
+    alive, size, following = integers(n, 0), floats(n, 0.0), integers(n, -1)
+    head, tail = integers(n, 0), integers(n, 0)
     for k in range(n):
-        alive[k] = 1 << k
-    total = 0.0
+        alive[k], head[k], tail[k] = 1 << k, k, k
+        size[k] = total / within[everything ^ (1 << k)]
     for left in range(n, 1, -1):
-        best, first, second = 0.0, -1, -1
+        best, first, second, made = 0.0, -1, -1, 0.0
         for i in range(left):
-            a = alive[i]
-            size = touched[a] / summed[a]
             for j in range(i + 1, left):
-                b = alive[j]
-                score = touched[a | b] / summed[a | b] - size - touched[b] / summed[b]
+                both = alive[i] | alive[j]
+                result = total / (within[everything ^ both] * summed[both])
+                score = result - size[i] - size[j]
                 if first < 0 or score < best:
-                    best, first, second = score, i, j
-        a, b = alive[first], alive[second]
-        whole = a | b
-        split[whole] = a if a & whole & -whole else b
-        total += multiplied * touched[whole] / (summed[a] * summed[b])
-        if left > 2:
-            total += moved * (touched[whole] / summed[whole])
-        alive[first], alive[second] = whole, alive[left - 1]
-    return total
+                    best, first, second, made = score, i, j, result
+        following[tail[first]] = head[second]
+        tail[first] = tail[second]
+        alive[first], size[first] = alive[first] | alive[second], made
+        alive[second], size[second] = alive[left - 1], size[left - 1]
+        head[second], tail[second] = head[left - 1], tail[left - 1]
+    tensor = head[0]
+    for k in range(n):
+        order[k] = tensor
+        tensor = following[tensor]
 
 
 @apart
+def cost_of_intervals(
+    n: int, order: Integers, within: Floats, summed: Floats, multiplied: float, moved: float
+) -> float:
+    """The least cost of trees whose results are of neighbours in this order."""
+    everything = (1 << n) - 1
+    total = within[everything]
+    cost, sets = floats(n * n, 0.0), integers(n * n, 0)
+    for begin in range(n - 1, -1, -1):
+        sets[begin * n + begin] = 1 << order[begin]
+        for end in range(begin + 1, n):
+            whole = sets[begin * n + end - 1] | 1 << order[end]
+            sets[begin * n + end] = whole
+            touched = total / within[everything ^ whole]
+            product, best = multiplied * touched, 0.0
+            for middle in range(begin, end):
+                one, other = begin * n + middle, (middle + 1) * n + end
+                halves = cost[one] + cost[other]
+                now = halves + product / (summed[sets[one]] * summed[sets[other]])
+                if middle == begin or now < best:
+                    best = now
+            if end - begin < n - 1:
+                best += moved * (touched / summed[whole])
+            cost[begin * n + end] = best
+    return cost[n - 1]
+
+
 def cut(
     whole: int,
     room: float,
-    product: float,
     least: float,
+    product: float,
     summed: Floats,
     cost: Floats,
     split: Integers,
@@ -131,49 +160,52 @@ def cut(
     Then split[whole] is the half that has the first tensor; else it stays. A product takes
     product / (I(A) I(B)), `least` or more.
     """
-    lowest = whole & -whole
-    rest = whole ^ lowest
-    part = (rest - 1) & rest
-    best = room
+    every, lowest, unit = natural(whole), natural(whole & -whole), natural(1)
+    rest = every ^ lowest
+    part = (rest - unit) & rest
+    best, bound = room, room - SLACK * least
     while True:
         one = part | lowest
-        other = whole ^ one
+        other = every ^ one
         halves = cost[one] + cost[other]
-        if halves + least < best:
+        if halves < bound:
             total = halves + product / (summed[one] * summed[other])
             if total < best:
-                best = total
+                best, bound = total, total - SLACK * least
                 split[whole] = one
         if part == 0:
             break
-        part = (part - 1) & rest
+        part = (part - unit) & rest
     return best
 
 
-@apart
 def cut_by_list(
     whole: int,
-    last: int,
-    before: Integers,
+    begin: int,
+    end: int,
+    known: Integers,
     room: float,
-    product: float,
     least: float,
+    product: float,
     summed: Floats,
     cost: Floats,
     split: Integers,
 ) -> float:
-    """The same, where few sets with the first tensor cost so little that they may be a half."""
-    best, one = room, last
-    while one > 0:
-        if one & whole == one:
-            other = whole ^ one
-            halves = cost[one] + cost[other]
-            if halves + least < best:
-                total = halves + product / (summed[one] * summed[other])
-                if total < best:
-                    best = total
-                    split[whole] = one
-        one = before[one]
+    """The same, where few sets with the first tensor cost so little that they may be a half.
+
+    Those are known[begin:end + 1], the larger numbers later.
+    """
+    every = natural(whole)
+    best, bound = room, room - SLACK * least
+    for back in range(end - begin + 1):
+        one = natural(known[natural(end - back)])
+        other = every ^ one
+        halves = cost[one] + cost[other]
+        if (halves < bound) & (one & every == one):
+            total = halves + product / (summed[one] * summed[other])
+            if total < best:
+                best, bound = total, total - SLACK * least
+                split[whole] = one
     return best
 
 

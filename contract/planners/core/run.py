@@ -13,7 +13,7 @@ import numpy as np
 
 from ...._base.progress import Progress
 from ....backend.cpu.jit import Kernel, twin
-from . import anneal, eliminate, few, greedy, lists, partition, reconfigure, slices, tree
+from . import anneal, eliminate, few, greedy, levels, lists, partition, reconfigure, slices, tree
 from .arrays import BITS, UNIT, powers_of_two
 
 Stop = Callable[[], bool]
@@ -22,6 +22,7 @@ CHUNK = (
 )
 PLAIN = 50  # tensors up to which a short search waits for no compiler
 PATIENT = 1000  # and up to which a single greedy run or elimination does not
+WIDE = 6  # tensors from which sets of one size are looked at together where nothing is compiled
 LARGEST = 1 << 900  # elements of all labels together, up to which costs are well within floats
 _TWINS: dict[Callable[..., Any], Kernel] = {
     function: twin(function)
@@ -196,6 +197,12 @@ def _log(extent: int) -> int:
     return round(math.log2(extent) * UNIT)
 
 
+def _size(log: int) -> float:
+    """The size of a label: an integer, which logarithms give back where it is small."""
+    size: float = 2.0 ** (log / UNIT)
+    return float(round(size)) if size < 1 << 28 else size
+
+
 def core_of(graph: Graph, compiled: bool = False) -> Core:
     """The functions on a graph: compiled if asked for, if it is large, or if nobody need wait for it."""
     if compiled or graph.n > PATIENT:
@@ -209,6 +216,8 @@ def exact_path(
 ) -> list[int]:
     """The flat path of the best of all trees (few.best_of_few), by whichever code is at hand."""
     if not is_ready():
+        if n >= WIDE:
+            return levels.best_path(n, holders, sizes, multiplied, moved)
         path = [0] * (2 * n - 2)
         few.best_of_few(n, holders, sizes, multiplied, moved, path)  # type: ignore[arg-type]
         return path
@@ -287,17 +296,18 @@ class Core:
         """The path of the best of all trees: all subsets are looked at."""
         g = self.graph
         counts = terms[0] > 0.0 or terms[1] > 0.0 or terms[4] > 0.0
-        if counts and sum(g.logs) < LARGEST.bit_length() * UNIT:
+        if g.n > 2 and counts and sum(g.logs) < LARGEST.bit_length() * UNIT:
             path, holders = self.integers(2 * g.n - 2), self.integers(len(g.logs))
             for tensor in range(g.n):
                 for label in g.labels[g.starts[tensor] : g.starts[tensor + 1]]:
                     holders[label] |= 1 << tensor
             for label, is_open in enumerate(g.is_open):
                 holders[label] |= is_open << g.n
-            sizes = self.floats([2.0 ** (log / UNIT) for log in g.logs])
-            self.call(
-                few.best_of_few, g.n, holders, sizes, terms[0], 2.0 * terms[1] + terms[4], path
-            )
+            sizes = self.floats([_size(log) for log in g.logs])
+            moved = 2.0 * terms[1] + terms[4]
+            if not self.compiled:
+                return exact_path(g.n, holders, sizes, terms[0], moved)
+            self.call(few.best_of_few, g.n, holders, sizes, terms[0], moved, path)
             return path
         path = self.greedy()
         if g.n == 2:
