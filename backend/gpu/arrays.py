@@ -10,7 +10,7 @@ import numpy as np
 
 from ..catalogue import Attrs
 from ..protocol import Kernel
-from ..spec import ArraySpec, Shape, compute_dtype
+from ..spec import ArraySpec, Axes, Shape, compute_dtype
 from .modules import Module
 
 Binder = Callable[[Module, Attrs, tuple[ArraySpec, ...], ArraySpec], Kernel]
@@ -50,6 +50,13 @@ def scalar(value: Any, dtype: np.dtype[Any]) -> Any:
 
 def filled(xp: Module, shape: Shape, value: Any, dtype: np.dtype[Any]) -> Any:
     return xp.full(shape, scalar(value, dtype), dtype)
+
+
+def element_strides(x: Any) -> Axes | None:
+    """Strides in elements; None where they are no whole number of them."""
+    if any(stride % x.itemsize for stride in x.strides):
+        return None
+    return tuple(stride // x.itemsize for stride in x.strides)
 
 
 def flat(xp: Module, x: Any) -> Any:

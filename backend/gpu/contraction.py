@@ -26,6 +26,7 @@ from ..spec import ArraySpec, Axes, compute_dtype
 from . import cutensor
 from .arrays import Binder, into, put, scalar
 from .modules import Module
+from .move import contiguous
 
 Inputs = tuple[ArraySpec, ...]
 
@@ -105,18 +106,23 @@ class Product:
         return "cutensor" if cutensor.takes(self.xp, self.dtype, lhs, rhs) else "packed"
 
     def _matmul(self, lhs: Any, rhs: Any) -> Any:
-        """By batched matrices, [batch, m, k] and [batch, k, n]; `reshape` copies what does not fuse."""
+        """By batched matrices, [batch, m, k] and [batch, k, n]; what does not fuse is copied."""
         left, right = contracted_order(self.dims, lhs, rhs)
         dims, is_bool = self.dims, self.dtype.kind == "b"
         shapes = (dims.batch, dims.m, dims.k), (dims.batch, dims.k, dims.n)
         a, b = (
-            x.transpose(groups.batch + groups.rows + groups.columns).reshape(shape)
+            self._matrices(x, groups).reshape(shape)
             for x, groups, shape in zip((lhs, rhs), (left, right), shapes, strict=True)
         )
         if is_bool:  # counts of true terms, which may not wrap
             a, b = a.astype(np.int32), b.astype(np.int32)
         product = self.xp.matmul(a, b) if dims.batch > 1 else self.xp.matmul(a[0], b[0])
         return (product != 0 if is_bool else product).reshape(self.shape)
+
+    def _matrices(self, x: Any, groups: Groups) -> Any:
+        """x with the axes of each group side by side, one copy where they do not fuse."""
+        turned = x.transpose(groups.batch + groups.rows + groups.columns)
+        return contiguous(self.xp, turned) if copied(x, groups) else turned
 
 
 def contracted_order(dims: DotDims, lhs: Any, rhs: Any) -> tuple[Groups, Groups]:

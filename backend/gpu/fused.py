@@ -12,6 +12,7 @@ from typing import Any
 from ..fusion import ElementwiseFusionPlan, FusionPlan
 from ..protocol import Kernel
 from ..spec import Axes, dtype_from_name
+from .arrays import element_strides
 from .cuda.elementwise import elementwise
 from .cuda.layout import row_major
 from .cuda.reduction import Launches, reduction
@@ -36,7 +37,7 @@ def bind_fused(xp: Module, plan: FusionPlan) -> Kernel | None:
             if isinstance(out, tuple)
             else (out,)
         )
-        found = launches_of(plan, *map(_strides, (*targets, *inputs)))
+        found = launches_of(plan, *map(element_strides, (*targets, *inputs)))
         if found is None:  # strides that are no whole elements, or more numbers than a launch takes
             inputs = tuple(map(xp.ascontiguousarray, inputs))
             made = tuple(xp.empty(spec.shape, spec.dtype) for spec in outputs)
@@ -79,10 +80,3 @@ def scratch_bytes(plan: FusionPlan) -> int:
     if found is None:
         return 0
     return sum(n * dtype_from_name(name).itemsize for name, n in found.scratch)
-
-
-def _strides(x: Array) -> Axes | None:
-    """In elements; None where they are no whole number of them."""
-    if any(stride % x.itemsize for stride in x.strides):
-        return None
-    return tuple(stride // x.itemsize for stride in x.strides)

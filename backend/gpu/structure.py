@@ -12,6 +12,7 @@ from ..protocol import Kernel
 from ..spec import ArraySpec
 from .arrays import Binder, along, filled, into, put, scalar
 from .modules import Module
+from .move import contiguous, move
 
 Inputs = tuple[ArraySpec, ...]
 
@@ -56,7 +57,7 @@ def bind_embed_diagonal(xp: Module, attrs: Attrs, inputs: Inputs, output: ArrayS
 
 def bind_copy(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Kernel:
     def run(x: Any, out: Any = None) -> Any:
-        return x.copy(order="C") if out is None else put(xp, x, output, out)
+        return move(xp, xp.empty(x.shape, x.dtype) if out is None else out, x)
 
     return run
 
@@ -72,8 +73,8 @@ def bind_reshape(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) ->
 def bind_contiguous(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Kernel:
     def run(x: Any, out: Any = None) -> Any:
         if out is not None:
-            return put(xp, x, output, out)
-        return x if x.flags.c_contiguous else x.copy(order="C")
+            return move(xp, out, x)
+        return contiguous(xp, x)
 
     return run
 
