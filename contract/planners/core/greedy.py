@@ -174,11 +174,12 @@ def offer(
             partner[at], result_of[at] = partner[end], result_of[end]
             score_of[at] = score_of[end]
             continue
-        if best < 0 or score_of[at] < score_of[best]:
+        if best < 0 or (score_of[at], result_of[at], partner[at]) < (
+            score_of[best],
+            result_of[best],
+            partner[best],
+        ):
             best = at
-        elif score_of[at] == score_of[best]:
-            if (result_of[at], partner[at]) < (result_of[best], partner[best]):
-                best = at
         at += 1
     waiting[node] = end - pairs[node]
     if best >= 0:
