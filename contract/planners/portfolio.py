@@ -21,7 +21,7 @@ from ..._base.options import num_threads
 from ...backend.cpu.threads import parallel_for
 from ..network import Network
 from .acyclic import best_path, forest_of
-from .core.run import PATIENT, PLAIN, Graph, core_of, load
+from .core.run import PATIENT, PLAIN, Graph, core_of, load, load_slices
 from .few import best_of_few, few_of
 from .parts import Found, by_parts
 from .problem import Candidate, Problem
@@ -139,11 +139,11 @@ def run_all(
         make(0, len(runs))
 
 
-def begin_clock(network: Network, problem: Problem) -> None:
+def begin_clock(network: Network, problem: Problem, slices: bool = False) -> None:
     """Load the compiled core where seconds are given and worth it: the clock does not run meanwhile."""
     seconds = problem.seconds
     if seconds is not None and (seconds >= PATIENCE or len(network.terms) > PLAIN):
-        load()
+        (load_slices if slices else load)()
 
 
 def is_long(n: int, allowed: float, waits: bool = True) -> bool:

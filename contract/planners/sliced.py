@@ -72,7 +72,7 @@ def sliced(network: Network, problem: Problem) -> Candidate:
     Of each connected part of more than a few tensors; what the parts make together may be larger.
     """
     most = max(1.0, (problem.memory_limit or math.inf) / problem.itemsize)
-    begin_clock(network, problem)
+    begin_clock(network, problem, slices=True)
     end = None if problem.seconds is None else time.perf_counter() + problem.seconds
 
     def search(graph: Graph, share: float) -> Found:
@@ -106,7 +106,7 @@ class _Search:
 
     def _begun(self, path: Any, long: bool) -> Cut:
         """The tree sliced as it is, by the compiled core if the search is long."""
-        self.long, self.core = long, core_of(self.graph, long)
+        self.long, self.core = long, core_of(self.graph, long, slices=True)
         self.least = self.core.terms(self.problem.terms())
         flat = self.core.integers(len(path))
         for k, node in enumerate(path):

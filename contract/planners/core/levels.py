@@ -7,12 +7,12 @@ their order, so that the tree is the same, where several cost as little too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...._base.caches import Cache
 from .few import write
 
 
@@ -68,13 +68,18 @@ def best_path(
     return path
 
 
-@cache
+_LEVELS: Cache[tuple[Level, ...]] = Cache("sets of few tensors", 16)
+
+
 def levels(n: int) -> tuple[Level, ...]:
     """The sets of 2, ..., n of n tensors; O(3**n) integers, half a MiB for ten tensors."""
+    return _LEVELS.get(n) or _LEVELS.put(n, tuple(_levels(n)))
+
+
+def _levels(n: int) -> Iterator[Level]:
     sets = np.arange(1 << n)
     has = (sets[:, None] >> np.arange(n)) & 1
     count = has.sum(1)
-    made = []
     for k in range(2, n + 1):
         whole = np.flatnonzero(count == k)
         tensor = has[whole].nonzero()[1].reshape(-1, k)
@@ -83,5 +88,4 @@ def levels(n: int) -> tuple[Level, ...]:
         for at in range(1, k):
             one |= ((part >> (at - 1)) & 1) << tensor[:, at : at + 1]
         begin = np.arange(len(whole)) * len(part)
-        made.append(Level(whole, one, whole[:, None] ^ one, begin))
-    return tuple(made)
+        yield Level(whole, one, whole[:, None] ^ one, begin)

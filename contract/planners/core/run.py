@@ -181,15 +181,27 @@ def load() -> None:
         progress.advance()
         tree.reconfigure(terms, 3, 1)
         progress.advance()
-        tree.slice_to(terms, core.integers(1))
-        tree.sliced(core.integers(1))
         tree.anneal(terms, 1.0, 0.1, 1, core.state(0), lambda: True).path()
         progress.advance()
 
 
-def is_ready() -> bool:
+@cache
+def load_slices() -> None:
+    """And what slices labels, which takes a tenth as long: few networks have to be sliced."""
+    load()
+    graph = Graph(3, [0, 2, 4, 6], [0, 1, 0, 2, 1, 2], [UNIT] * 3, [0] * 3, [0, 1, 2], 1, [UNIT])
+    core = Core(graph, True)
+    with Progress("Compile the choice of labels to slice", 2) as progress:
+        tree = core.tree(core.greedy())
+        tree.slice_to(core.terms((1.0, 1.0)), core.integers(1))
+        progress.advance()
+        tree.sliced(core.integers(1))
+        progress.advance()
+
+
+def is_ready(slices: bool = False) -> bool:
     """Whether compiled functions are at hand, so that calling them waits for nothing."""
-    return load.cache_info().currsize > 0
+    return (load_slices if slices else load).cache_info().currsize > 0
 
 
 @cache
@@ -203,12 +215,15 @@ def _size(log: int) -> float:
     return float(round(size)) if size < 1 << 28 else size
 
 
-def core_of(graph: Graph, compiled: bool = False) -> Core:
-    """The functions on a graph: compiled if asked for, if it is large, or if nobody need wait for it."""
+def core_of(graph: Graph, compiled: bool = False, slices: bool = False) -> Core:
+    """The functions on a graph: compiled if asked for, if it is large, or if nobody need wait for it.
+
+    slices: whether labels are to be sliced as well.
+    """
     if compiled or graph.n > PATIENT:
-        load()
+        (load_slices if slices else load)()
         return Core(graph, True)
-    return Core(graph, is_ready())
+    return Core(graph, is_ready(slices))
 
 
 def exact_path(
