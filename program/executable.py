@@ -220,7 +220,7 @@ class Executable:
             elif isinstance(ins, Branches):
                 kernel = _side_by_side(ins, self.parts, self.backend)
             elif ins.family is not None:
-                kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs)
+                kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs, inputs)
             else:
                 kernel = self.backend.bind(ins.op, ins.at(first), inputs, outputs, own_threads)
             steps.append(Step(kernel, ins.inputs, ins.outputs, dies, ins.indices))
