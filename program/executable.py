@@ -26,6 +26,7 @@ from ..backend.protocol import Backend, Kernel
 from ..backend.spec import ArraySpec, Axes
 from .bindings import check_values
 from .branches import Branches
+from .compiling import Compiling
 from .donation import Donation, check_donated, memory_of, plan_donation
 from .extension import bind_extension
 from .fused import Fused
@@ -71,6 +72,7 @@ class Executable:
     ) -> None:
         # a part of a program that was verified and scheduled whole is so too
         self.program, self.backend = program if scheduled else verify(program), backend
+        self.compiling = Compiling.now()
         self.schedule: Schedule = scheduled or schedule(
             program, backend, fused=fuse, limit=limit, fork=fork
         )
