@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._base.errors import (
+    CallError,
     DTypeError,
     MemoryLimitError,
     OptionError,
@@ -24,6 +25,7 @@ from ..backend.cpu import cpu
 from ..backend.door import as_ndarray, is_torch, to_torch
 from ..backend.protocol import Backend
 from ..backend.spec import LARGE, ArraySpec, Axes, Shape
+from ..program.donation import check_donated
 from ..program.executable import Executable
 from ..program.ir import Program
 from ..program.parts import split_constants
@@ -45,8 +47,12 @@ CHECK_FROM = 64 << 20
 class Expression:
     """Contracts arrays of fixed shapes and dtypes along a plan.
 
-    `expr(*arrays, out=None, alpha=1, beta=0)` computes alpha * contraction + beta * out; compiled with
-    strip_exponent=True, `expr(*arrays, out=None)` is (mantissa, exponent), as of `einsum`.
+    `expr(*arrays, out=None, alpha=1, beta=0, donate=())` computes alpha * contraction + beta * out; compiled
+    with strip_exponent=True, `expr(*arrays, out=None)` is (mantissa, exponent), as of `einsum`.
+    `donate` are positions of arrays that the caller gives away: results of steps, the last one too, may be
+    written into their memory once they are read for the last time, which lowers the peak; what they hold
+    afterwards is undefined. They are writeable, have no gaps between their elements and share memory with
+    nothing else in the call; sliced expressions take none.
     Operands that were given as constants are left out of the call: what depends on them alone is computed
     when it is compiled. `plan`, `program`, `source` and `peak_bytes` show what runs; `explain` predicts, and
     with arrays measures, each instruction.
@@ -113,26 +119,39 @@ class Expression:
             return self.plan.peak_bytes
         return self._executable.peak_bytes + self.plan.copied_bytes
 
-    def __call__(self, *arrays: Any, out: Any = None, alpha: Any = 1, beta: Any = 0) -> Any:
-        if out is None and alpha is ONE and beta is ZERO and self.fast is not None:
+    def __call__(
+        self,
+        *arrays: Any,
+        out: Any = None,
+        alpha: Any = 1,
+        beta: Any = 0,
+        donate: Sequence[int] = (),
+    ) -> Any:
+        if out is None and alpha is ONE and beta is ZERO and not donate and self.fast is not None:
             result = self.fast(*arrays)
             if result is not None:
                 return result
         if isinstance(out, np.ndarray) or (out is not None and not self._on_host):
             self._check_out_dtype(out.dtype)
-        if out is None and not _given(alpha, 1) and not _given(beta, 0) and self._fits(arrays):
+        plain = out is None and not donate and not _given(alpha, 1) and not _given(beta, 0)
+        if plain and self._fits(arrays):
             return self.contract(arrays)
-        with spoken_for("expression"):
-            return self._checked_call(arrays, out, alpha, beta)
+        with spoken_for("expression"), spoken_for("expression(donate", "program(donate"):
+            return self._checked_call(arrays, out, alpha, beta, donate)
 
-    def _checked_call(self, arrays: tuple[Any, ...], out: Any, alpha: Any, beta: Any) -> Any:
+    def _checked_call(
+        self, arrays: tuple[Any, ...], out: Any, alpha: Any, beta: Any, donate: Sequence[int]
+    ) -> Any:
+        given = check_donated("expression", donate, len(self._free)) if donate else ()
+        if given:
+            self._check_gives(given, arrays, out)
         if not self._on_host:
             check_together("expression", self.backend, arrays if out is None else (*arrays, out))
             self._check(list(arrays))
             return self.contract(arrays, out, alpha, beta)
         operands = [native(as_ndarray(x, "expression", k)) for k, x in enumerate(arrays)]
         self._check(operands)
-        result = self.contract(operands, out, alpha, beta)
+        result = self.contract(operands, out, alpha, beta, given)
         return as_torch(result) if out is None and any(map(is_torch, arrays)) else result
 
     def submit(self, *arrays: Any, device: Any = "cpu", **keywords: Any) -> Future[Any]:
@@ -225,10 +244,16 @@ class Expression:
         return as_torch(result) if any(map(is_torch, arrays)) else result
 
     def contract(
-        self, operands: Sequence[Any], out: Any = None, alpha: Any = 1, beta: Any = 0
+        self,
+        operands: Sequence[Any],
+        out: Any = None,
+        alpha: Any = 1,
+        beta: Any = 0,
+        donate: tuple[int, ...] = (),
     ) -> Any:
         """Run on checked numpy arrays; results of no axes are NumPy scalars, as np.einsum's are."""
-        if self._plain and out is None and not _given(alpha, 1) and not _given(beta, 0):
+        plain = self._plain and out is None and not donate
+        if plain and not _given(alpha, 1) and not _given(beta, 0):
             result = self._executable.run(*operands, *self._held)  # type: ignore[union-attr]
             return result[()] if self._is_scalar else result
         operands = [*operands, *self._held]
@@ -237,10 +262,12 @@ class Expression:
 
             return deliver_on(self._executable, self.plan, operands, out, alpha, beta)  # type: ignore[arg-type]
         needed = self._certain
+        if donate and not self._executable.parts:  # type: ignore[union-attr]
+            needed = min(needed, self._executable.donation(donate).certain_bytes)  # type: ignore[union-attr]
         if needed >= CHECK_FROM:
             held = sum(x.nbytes for x in operands)
             check_memory(needed - getattr(out, "nbytes", 0), held)
-        return deliver(self._executable, self.plan, operands, out, alpha, beta)
+        return deliver(self._executable, self.plan, operands, out, alpha, beta, donate)
 
     def explain(self, *arrays: Any) -> str:
         """A line for each instruction that runs, where a fused group is one: op, engine, result, its bytes,
@@ -279,6 +306,18 @@ class Expression:
             runs.append([])
             self._executable.profile(*operands, *self._held, seconds=runs[-1])
         return [min(of_one) for of_one in zip(*runs, strict=True)]
+
+    def _check_gives(self, donate: tuple[int, ...], arrays: tuple[Any, ...], out: Any) -> None:
+        if self.plan.sliced or not self._on_host:
+            why = "slices read operands to the end" if self.plan.sliced else "not on a GPU yet"
+            raise Unsupported(f"expression(donate=...): {why}; leave donate out")
+        if isinstance(out, np.ndarray) and len(arrays) == len(self._free):
+            for k in donate:
+                if isinstance(arrays[k], np.ndarray) and np.may_share_memory(arrays[k], out):
+                    raise CallError(
+                        f"expression(donate=...): operand {k} shares memory with out; give away only what "
+                        f"nothing else in the call looks at"
+                    )
 
     def _check_host(self, call: str) -> None:
         if not self._on_host:
@@ -437,8 +476,11 @@ def deliver(
     out: Any,
     alpha: Any,
     beta: Any,
+    donate: tuple[int, ...] = (),
 ) -> Any:
     """Run and hand over: alpha * result + beta * out, into `out` when given."""
+    if donate:
+        executable = _Giving(executable, donate)  # type: ignore[assignment]
     if plan.strip_exponent:
         return _deliver_scaled(executable, plan, operands, out, alpha, beta)
     alpha, beta = factors(plan, alpha, beta)
@@ -477,6 +519,17 @@ def deliver(
     if overlaps and np.may_share_memory(out, result):
         result = result.copy()  # a view of an operand: it must not change while it is read
     return executable.backend.assign(out, result, alpha, beta)
+
+
+class _Giving:
+    """An executable whose calls give some of their arrays away."""
+
+    def __init__(self, executable: Any, donate: tuple[int, ...]) -> None:
+        self._executable, self._donate = executable, donate
+        self.backend, self.is_view = executable.backend, executable.is_view
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        return self._executable(*arrays, out=out, donate=self._donate)
 
 
 def _deliver_scaled(

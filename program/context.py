@@ -16,6 +16,7 @@ from typing import Any
 
 from .._base.errors import CallError, ClosedError, MergeError, NodeError
 from .._base.numbers import format_bytes
+from .._base.options import options as in_force
 from ..backend.devices import Device
 from ..backend.devices import device as device_of
 from ..backend.door import as_ndarray
@@ -23,6 +24,7 @@ from ..backend.pools import BufferLoc
 from ..backend.spec import ArraySpec
 from .bindings import Bindings
 from .code import Code
+from .compiling import check_changes, within
 from .dispatch import executable_for
 from .ledger import Ledger, Mark
 from .lifetime import Lifetime
@@ -41,6 +43,8 @@ class Context:
     Args:
         device: a name, "cpu:1", or a Device.
         policy: "packed" lays what one link adds side by side into a pool, "separate" gives each node one.
+        options: of threads, small, engine and provider those with which code that is linked here, or to a
+            child, is compiled and run, whatever is in force elsewhere: {"threads": 1}.
 
     >>> import numpy as np
     >>> a, b = Node("a", (2,)), Node("b", (2,))
@@ -52,8 +56,15 @@ class Context:
     array([2., 4.])
     """
 
-    def __init__(self, device: str | Device = "cpu", *, policy: Policy = "packed") -> None:
+    def __init__(
+        self,
+        device: str | Device = "cpu",
+        *,
+        policy: Policy = "packed",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         check_policy(policy)
+        self._changes = check_changes("Context", options)
         found = device_of(device)
         self._fill(found, policy, None, {}, Lifetime(found, (), (), None), Ledger(), None)
 
@@ -96,6 +107,11 @@ class Context:
 
     def __contains__(self, node: Node) -> bool:
         return node.root in self._buffers
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options with which code is compiled and run here; what it does not name is the caller's."""
+        return MappingProxyType(self._changes)
 
     # ---- contents --------------------------------------------------------------------------------
 
@@ -177,7 +193,8 @@ class Context:
         self._check_has(call, code)
         filling = self._check_merge(call, code)
         bound = Bindings(code.program.indices, bindings)
-        executable = executable_for(code.program, self.device)
+        with in_force(**self._changes):
+            executable = executable_for(code.program, self.device)
         used = [x for x in code.reads if isinstance(x, Node)] + list(code.writes)
         mark = Mark(code.name)
         reads = dict.fromkeys(node.root for node in code.inputs)
@@ -194,7 +211,7 @@ class Context:
         work = Work(
             code.name,
             child._open(f"run {code.name}"),
-            runs(executable, code, self.device, buffers),
+            within(self._changes, runs(executable, code, self.device, buffers)),
             tuple(read),
             tuple(buffers[node] for node in writes),
             (),
@@ -313,6 +330,7 @@ class Context:
                 raise
             device.constants |= {x: y for x, y in buffers.items() if x.value is not None}
         child = object.__new__(Context)
+        child._changes = self._changes
         child._fill(device, self.policy, self, known | buffers, life, ledger, filling)
         return child
 

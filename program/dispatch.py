@@ -7,10 +7,10 @@ from concurrent.futures import Future
 from typing import Any
 
 from .._base.caches import Cache
-from .._base.options import get_options, num_threads
 from ..backend.devices import Device
 from ..backend.devices import device as device_of
 from ..backend.spec import Shape
+from .compiling import Compiling
 from .executable import Executable
 from .extension import runtime_of
 from .ir import Program
@@ -38,11 +38,9 @@ def executable_for(
     where = device_of(device)
     if isinstance(program, ProgramTemplate):
         program = program.bind(shapes or [], dtypes)
-    now = get_options()
-    how = (num_threads(), now.small, now.engine, now.provider)
     families = dict.fromkeys(ins.family for ins in program.instructions if ins.family is not None)
     runtimes = tuple(runtime_of(name, where.backend.name) for name in families)
-    key = (program.digest, where.device_id, *how, runtimes)
+    key = (program.digest, where.device_id, Compiling.now(), runtimes)
     return EXECUTABLES.get_or(key, lambda: Executable(program, where.backend))
 
 

@@ -15,16 +15,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._base.errors import Unsupported
 from .._base.options import num_threads, options
 from ..backend.protocol import Backend, Kernel
 from ..backend.spec import ArraySpec, Axes
 from .bindings import check_values
 from .branches import Branches
+from .compiling import Compiling
+from .donation import Donation, check_donated, memory_of, plan_donation
 from .extension import bind_extension
 from .fused import Fused
 from .ir import Instruction, Program
@@ -49,7 +52,7 @@ class Step(NamedTuple):
 
 
 class Executable:
-    """Runs `program` on arrays of its input specs: `executable(*arrays, out=None, indices=())`.
+    """Runs `program` on arrays of its input specs: `executable(*arrays, out=None, indices=(), donate=())`.
 
     With one output, `out` is filled and returned; it must not overlap an input. Inputs are trusted
     to have the dtypes and shapes of the input slots; the fronts check them. `indices` are the values of
@@ -69,6 +72,7 @@ class Executable:
     ) -> None:
         # a part of a program that was verified and scheduled whole is so too
         self.program, self.backend = program if scheduled else verify(program), backend
+        self.compiling = Compiling.now()
         self.schedule: Schedule = scheduled or schedule(
             program, backend, fused=fuse, limit=limit, fork=fork
         )
@@ -76,6 +80,7 @@ class Executable:
         self.steps = tuple(self._bind())
         self._tail = _tail(self.schedule.program)
         self._arenas: list[tuple[Any, ...]] = []  # idle ones
+        self._donations: dict[tuple[tuple[int, ...], bool], Donation] = {}
         if len(self.steps) < TABLE_FROM:
             self._kept = self._in_arena()
             text = self._generate()
@@ -95,16 +100,49 @@ class Executable:
     def peak_bytes(self) -> int:
         return self.schedule.peak_bytes
 
-    def __call__(self, *arrays: Any, out: Any = None, indices: tuple[int, ...] = ()) -> Any:
+    def __call__(
+        self,
+        *arrays: Any,
+        out: Any = None,
+        indices: tuple[int, ...] = (),
+        donate: Sequence[int] = (),
+    ) -> Any:
         if indices or self.program.indices:
             check_values(self.program.indices, indices)
+        run = self.run if not donate else self._onto(donate, arrays, out)
         if out is None:
-            return self.run(*arrays, *indices)
-        if self._tail is None or out.dtype != self.program.slots[self.program.outputs[0]].dtype:
-            return self.backend.assign(out, self.run(*arrays, *indices))
+            return run(*arrays, *indices)
+        if not self._fills(out):
+            return self.backend.assign(out, run(*arrays, *indices))
         # the kernel takes `out` with its axes as its own result has them
-        self.run(*arrays, *indices, out=out.transpose(self._tail[1]))
+        run(*arrays, *indices, out=out.transpose(self._tail[1]))  # type: ignore[index]
         return out
+
+    def _fills(self, out: Any) -> bool:
+        """Whether the last kernel writes to `out` itself."""
+        last = self.program.slots[self.program.outputs[0]]
+        return self._tail is not None and bool(out.dtype == last.dtype)
+
+    def donation(self, positions: tuple[int, ...], fills: bool = False) -> Donation:
+        """What lies where when the inputs at these positions are given away; `fills` if the last kernel
+        writes to `out`."""
+        key = (positions, fills)
+        if key not in self._donations:
+            if len(self._donations) >= IDLE:
+                self._donations.clear()
+            keep = self._tail[0] if fills and self._tail is not None else -1
+            slots = [self.program.inputs[k] for k in positions]
+            self._donations[key] = plan_donation(self.schedule.program, slots, keep)
+        return self._donations[key]
+
+    def _onto(self, donate: Sequence[int], arrays: Sequence[Any], out: Any) -> Callable[..., Any]:
+        """`run` for these arrays, some of which are given away."""
+        if self.backend.name != "cpu":
+            raise Unsupported(f"donate: not on {self.backend.device} yet; leave it out")
+        positions = check_donated("program", donate, len(self.program.inputs))
+        found = self.donation(positions, out is not None and self._fills(out))
+        memory = {self.program.inputs[k]: memory_of("program", k, arrays, out) for k in positions}
+        return partial(self._loop, onto=(found, memory))
 
     def interpret(
         self, *arrays: Any, indices: tuple[int, ...] = (), seconds: list[float] | None = None
@@ -184,7 +222,7 @@ class Executable:
             elif isinstance(ins, Branches):
                 kernel = _side_by_side(ins, self.parts, self.backend)
             elif ins.family is not None:
-                kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs)
+                kernel = bind_extension(ins.family, self.backend.name, ins.attrs, outputs, inputs)
             else:
                 kernel = self.backend.bind(ins.op, ins.at(first), inputs, outputs, own_threads)
             steps.append(Step(kernel, ins.inputs, ins.outputs, dies, ins.indices))
@@ -210,7 +248,13 @@ class Executable:
         inputs, outputs = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
         return self.backend.uses_threads(ins.op, attrs, inputs, outputs)
 
-    def _loop(self, *arrays: Any, out: Any = None, seconds: list[float] | None = None) -> Any:
+    def _loop(
+        self,
+        *arrays: Any,
+        out: Any = None,
+        seconds: list[float] | None = None,
+        onto: tuple[Donation, dict[int, Any]] | None = None,
+    ) -> Any:
         count = len(self.program.inputs)
         values: dict[int, Any] = dict(zip(self.program.inputs, arrays[:count], strict=True))
         numbers = arrays[count:]
@@ -219,12 +263,11 @@ class Executable:
             start = time.perf_counter() if seconds is not None else 0.0
             operands = [values[slot] for slot in inputs]
             operands += [numbers[k] for k in indices]
-            result = (
-                kernel(*operands, out=out)
-                if out is not None and index == last
-                else kernel(*operands)
-            )
-            del operands
+            target = out if index == last else None
+            if onto is not None and target is None:
+                target = self._given_place(index, values, *onto)
+            result = kernel(*operands) if target is None else kernel(*operands, out=target)
+            del operands, target
             if seconds is not None:
                 seconds.append(time.perf_counter() - start)
             if len(outputs) == 1:
@@ -236,6 +279,18 @@ class Executable:
                 del values[slot]
         results = tuple(values[slot] for slot in self.program.outputs)
         return results[0] if len(results) == 1 else results
+
+    def _given_place(
+        self, index: int, values: dict[int, Any], donation: Donation, memory: dict[int, Any]
+    ) -> Any:
+        """Where an instruction writes its result in memory that was given away, or None."""
+        if index in donation.over:
+            return values[donation.over[index]]
+        if index not in donation.onto:
+            return None
+        program = self.schedule.program
+        (slot,) = program.instructions[index].outputs
+        return self.backend.array_at(memory[donation.onto[index]], 0, program.slots[slot].placed)
 
     def release(self) -> None:
         """Let go of the memory that is kept for the next call; calls in progress keep theirs."""

@@ -3,6 +3,9 @@
 A family is named "room.op.vN" and declares how dtypes and shapes of its outputs follow from its
 inputs; a runtime runs it on one backend. Registration is idempotent. A family without a runtime for
 the backend is an error, never a fallback.
+
+What a runtime can compute before there are arrays (tables, plans of a vendor's library, sizes of workspaces)
+it prepares once for each call's attributes and specs: all programs share it, in the cache "extensions".
 """
 
 from __future__ import annotations
@@ -12,8 +15,10 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
+from .._base.caches import Cache
 from .._base.errors import EinloomError, ExtensionError
 from ..backend.catalogue import Attrs
 from ..backend.dims import is_symbolic
@@ -22,6 +27,8 @@ from ..backend.spec import ArraySpec
 Metadata = Callable[[Attrs, tuple[ArraySpec, ...]], tuple[ArraySpec, ...]]
 Runtime = Callable[..., tuple[Any, ...]]
 """`runtime(attrs, *arrays)` returns one array for each declared output."""
+Prepare = Callable[[Attrs, tuple[ArraySpec, ...]], Any]
+"""`prepare(attrs, inputs)` returns what the runtime then takes as `prepared=`; it is shared by threads."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*\.v[1-9][0-9]*")
 _LOCK = threading.Lock()
@@ -35,8 +42,20 @@ class Family:
     infer: Metadata
 
 
+class Registered(NamedTuple):
+    """What runs a family on one backend."""
+
+    runtime: Runtime
+    prepare: Prepare | None = None
+
+
+class _Prepared(NamedTuple):
+    value: Any  # None too, which the cache could not tell from nothing
+
+
 _FAMILIES: dict[str, Family] = {}
-_RUNTIMES: dict[tuple[str, str], Runtime] = {}
+_RUNTIMES: dict[tuple[str, str], Registered] = {}
+PREPARED: Cache[_Prepared] = Cache("extensions", 256)
 
 
 def register_family(name: str, infer: Metadata) -> Family:
@@ -54,12 +73,23 @@ def register_family(name: str, infer: Metadata) -> Family:
     return known
 
 
-def register_runtime(name: str, backend: str, runtime: Runtime) -> None:
-    """Give a family its runtime on one backend; a second, different one is refused."""
+def register_runtime(
+    name: str, backend: str, runtime: Runtime, prepare: Prepare | None = None
+) -> None:
+    """Give a family its runtime on one backend; a second, different one is refused.
+
+    Args:
+        name: of the family, which is declared.
+        backend: "cpu", say.
+        runtime: `runtime(attrs, *arrays)` returns an array for each output, in a tuple.
+        prepare: `prepare(attrs, inputs)` returns what depends on attributes, dtypes and shapes alone; the
+            runtime takes it as `prepared=`. It is called when a program is bound, once for all programs
+            whose calls are alike, as long as the cache "extensions" keeps it.
+    """
     family_of(name)
     with _LOCK:
-        known = _RUNTIMES.setdefault((name, backend), runtime)
-    if known is not runtime:
+        known = _RUNTIMES.setdefault((name, backend), Registered(runtime, prepare))
+    if known.runtime is not runtime or known.prepare is not prepare:
         raise ExtensionError(
             f"extension family {name!r} already has a runtime on backend {backend!r}; "
             f"unregister it first, or use a new version of the family"
@@ -113,7 +143,7 @@ def infer_extension(
     return tuple(outputs)
 
 
-def runtime_of(name: str, backend: str) -> Runtime:
+def runtime_of(name: str, backend: str) -> Registered:
     """What runs a family on a backend."""
     family_of(name)
     runtime = _RUNTIMES.get((name, backend))
@@ -125,10 +155,18 @@ def runtime_of(name: str, backend: str) -> Runtime:
 
 
 def bind_extension(
-    name: str, backend: str, attrs: Attrs, outputs: tuple[ArraySpec, ...]
+    name: str,
+    backend: str,
+    attrs: Attrs,
+    outputs: tuple[ArraySpec, ...],
+    inputs: tuple[ArraySpec, ...] = (),
 ) -> Callable[..., Any]:
     """A kernel for one call of a family: checks the number, dtypes and shapes of what comes back."""
-    runtime = runtime_of(name, backend)
+    registered = runtime_of(name, backend)
+    runtime = registered.runtime
+    if registered.prepare is not None:
+        made = _prepared(name, backend, registered.prepare, attrs, inputs)
+        runtime = partial(runtime, prepared=made)
 
     def run(*arrays: Any) -> Any:
         results = runtime(attrs, *arrays)
@@ -147,6 +185,15 @@ def bind_extension(
         return results if len(results) != 1 else results[0]
 
     return run
+
+
+def _prepared(
+    name: str, backend: str, prepare: Prepare, attrs: Attrs, inputs: tuple[ArraySpec, ...]
+) -> Any:
+    """The function is a part of the key: a family that is declared anew finds nothing of the old one."""
+    # as text: 1, 1.0 and True are equal, and not the same attribute
+    key = (name, backend, prepare, repr(sorted(attrs.items())), inputs)
+    return PREPARED.get_or(key, lambda: _Prepared(prepare(attrs, inputs))).value
 
 
 def _renew_lock() -> None:

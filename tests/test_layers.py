@@ -7,7 +7,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import einloom
+from einloom.backend import nx
+from einloom.backend.cpu import cpu
+from einloom.backend.spec import ArraySpec
+from einloom.program.executable import Executable
+from einloom.program.trace import trace
 
 ROOT = Path(__file__).resolve().parent.parent / "src" / "einloom"
 LEVEL = {
@@ -60,6 +68,42 @@ def test_descriptions_need_no_device(name: str) -> None:
         elif parts[1] != "_base":
             assert parts[1] == "backend"
             assert parts[2] in DESCRIPTIONS
+
+
+def test_only_backends_run_kernels() -> None:
+    """What is declared is in one place, what runs in another: only a device's own folder has kernels."""
+    folders = [ROOT / "backend" / device for device in ("cpu", "gpu")]
+    for file in (file for room in (*LEVEL, "interop") for file in files(room)):
+        if not any(folder in file.parents for folder in folders):
+            for parts in imports(file):
+                assert parts[0] not in ("numba", "cupy", "cupyx"), file
+                assert "kernels" not in parts, file
+
+
+def test_one_family_of_arrays() -> None:
+    """Whatever makes it, a dense array of the CPU is a numpy.ndarray and nothing else."""
+    x = np.arange(1.0, 10.0).reshape(3, 3) + np.eye(3)
+    a, b = einloom.Node("a", (3, 3)), einloom.Node("b", (3, 3))
+    with einloom.Context("cpu:3") as root:
+        routine = root.put({a: x}).link(einloom.Code(lambda x: 2 * x, [a], [b]))
+        routine.run()
+        held = routine.context.get(b)
+    program = trace(lambda x: x @ x, (3, 3)).bind([(3, 3)])
+    for made in (
+        einloom.einsum("ij,jk->ik", x, x),
+        einloom.compile("ij->ji", x)(x),
+        Executable(program, cpu())(x),
+        cpu().apply("exp", {}, x),
+        cpu().empty(ArraySpec(x.dtype, (1 << 18,))),  # lent memory
+        cpu().to_device(x),
+        einloom.linalg.inv(x),
+        einloom.fft.fft(x),
+        einloom.kron(x, x),
+        einloom.random.uniform(einloom.random.key(0), (3,)),
+        nx.full(cpu(), x.dtype, (2, 2), 1.0),
+        held,
+    ):
+        assert type(made) is np.ndarray
 
 
 def test_programs_know_one_form() -> None:

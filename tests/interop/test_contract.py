@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -93,6 +94,40 @@ def test_results_are_no_views_of_inputs() -> None:
     np.testing.assert_array_equal(got["y"], x.T)
     got["z"][:] = 7
     np.testing.assert_array_equal(model.run({"x": x})["z"], w)
+
+
+def test_tensors_are_shared_between_threads() -> None:
+    """One tensor is read by many calls at once, and handed on from the thread that made it, writeable or not,
+    in any layout; who writes to a result of his own disturbs nobody."""
+    helper = onnx.helper
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Add", ["h", "x"], ["y"]),
+        helper.make_node("Transpose", ["x"], ["z"]),
+    ]
+    rng = np.random.default_rng(3)
+    w = rng.integers(-3, 4, (40, 40)).astype("f8")
+    given = helper.make_tensor_value_info("x", onnx.TensorProto.DOUBLE, [40, 40])
+    outputs = [helper.make_empty_tensor_value_info(name) for name in "yz"]
+    initial = [onnx.numpy_helper.from_array(w, "w")]
+    model = load(helper.make_graph(nodes, "g", [given], outputs, initial))
+    x = rng.integers(-3, 4, (80, 40)).astype("f8")[::2].T
+    x.flags.writeable = False
+
+    def call(tensor: Any) -> tuple[Any, Any]:
+        made = model.run({"x": tensor})
+        kept = {name: array.copy() for name, array in made.items()}
+        for array in made.values():
+            array[...] = np.nan
+        return kept["y"], kept["z"]
+
+    with ThreadPoolExecutor(8) as pool:
+        for y, z in pool.map(call, [x] * 64):
+            np.testing.assert_array_equal(y, x @ w + x)
+            np.testing.assert_array_equal(z, x.T)
+        moved = pool.submit(lambda: model.run({"x": x})["y"]).result()
+        y, _ = pool.submit(call, moved).result()
+    np.testing.assert_array_equal(y, moved @ w + moved)
 
 
 def test_thousands_of_nodes() -> None:

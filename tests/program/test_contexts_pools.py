@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from tests.program.mock_device import MockMemory, cpu_devices, mock_device
 
 import einloom
 from einloom import ClosedError, DeviceError, MemoryLimitError, OptionError, OrderError
+from einloom.backend.cpu import cpu
 from einloom.backend.cpu.memory import CpuMemory
-from einloom.backend.devices import MERGE, devices
+from einloom.backend.devices import MERGE, Device, devices
 from einloom.backend.pools import BufferLoc, Pools
 from einloom.backend.runner import Runner
 from einloom.backend.spec import ArraySpec
@@ -446,3 +448,51 @@ def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(events[0].exception(0), RuntimeError)
     assert (runner.pending, runner.submit(work(lambda: 2)).result(60)) == (0, 2)
     runner.close()
+
+
+class FileMemory(CpuMemory):
+    """Slabs are files, mapped into memory."""
+
+    kind = "file"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def alloc(self, size: int, alignment: int) -> Any:
+        name = self.folder / str(len(list(self.folder.iterdir())))
+        return np.memmap(name, np.uint8, "w+", shape=(max(size, 1),))
+
+
+def test_a_device_has_one_kind_of_memory(tmp_path: Path) -> None:
+    """It is chosen with the device, for all of its pools: no node and no allocation names another."""
+    made = Device(cpu(), FileMemory(tmp_path), 0, alignment=1)
+    assert made.backend is cpu()  # what drives it
+    a, b = einloom.Node("a", (3,)), einloom.Node("b", (3,))
+    with einloom.Context(made) as root:
+        routine = root.put({a: [1.0, 2.0, 3.0]}).link(einloom.Code(lambda x: 2 * x, [a], [b]))
+        routine.run()
+        np.testing.assert_array_equal(routine.context.get(b), [2, 4, 6])
+        held = [np.fromfile(name) for name in sorted(tmp_path.iterdir())]
+        assert [2.0, 4.0, 6.0] in [x[:3].tolist() for x in held]
+    made.close()
+
+
+def test_hundreds_of_nodes_are_hundreds_of_arrays() -> None:
+    """Nothing bounds how many arrays a routine binds: each is passed as it is, at its own place."""
+    count = 400
+    nodes = [einloom.Node(f"x{k}", (2,)) for k in range(count)]
+    total = einloom.Node("total", (2,))
+
+    def add(*arrays: Any) -> Any:
+        made = arrays[0]
+        for x in arrays[1:]:
+            made = made + x
+        return made
+
+    with cpu_devices("cpu:6") as (found,), einloom.Context(found) as root:
+        held = root.put({node: np.full(2, float(k)) for k, node in enumerate(nodes)})
+        assert len(set(held.locations.values())) == count
+        routine = held.link(einloom.Code(add, nodes, [total]))
+        assert len(routine.inputs) == count
+        routine.run()
+        np.testing.assert_array_equal(routine.context.get(total), [count * (count - 1) / 2] * 2)

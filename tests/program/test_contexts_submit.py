@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import CancelledError, Future, InvalidStateError
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from tests.program.mock_device import cpu_devices, mock_device
 from tests.program.test_contexts_order import A, B, C, code, double, held_up
 
 import einloom
-from einloom import Code, Context, MemoryLimitError, Node, OrderError, device_to_device
+from einloom import Code, Context, MemoryLimitError, Node, OptionError, OrderError, device_to_device
 from einloom.program.builder import Builder
+from einloom.program.compiling import Compiling
 from einloom.program.dispatch import EXECUTABLES, executable_for
 from einloom.program.executable import Executable
 from einloom.program.extension import register_family, register_runtime, unregister_family
@@ -162,6 +164,78 @@ def test_the_cache_of_programs() -> None:
         )
     einloom.clear_caches()
     assert len(EXECUTABLES._items) == 0
+
+
+def test_an_executable_tells_how_it_was_compiled() -> None:
+    """With which options; another program is compiled alike with them. Several tell it each."""
+    template = einloom.trace(double, "float64[n]")
+    with einloom.options(threads=1, provider="native", small=5):
+        one = executable_for(template, "cpu:1", [(3,)])
+    found = one.compiling
+    assert (found.threads, found.small, found.provider, found.engine) == (1, 5, "native", None)
+    with einloom.options(**found.changes):
+        assert executable_for(template, "cpu:1", [(3,)]) is one
+        assert Compiling.now() == found
+    batch = []
+    for threads in (1, 2):
+        with einloom.options(threads=threads):
+            batch.append(executable_for(template, "cpu:1", [(4,)]))
+    assert [x.compiling.threads for x in batch] == [1, 2]
+    with pytest.raises(FrozenInstanceError):
+        found.threads = 3  # type: ignore[misc]
+
+
+def test_a_context_compiles_and_runs_with_its_options() -> None:
+    """Its children too, and nobody else; a fresh one has none of its own."""
+    seen: list[tuple[int, str]] = []
+
+    def run(attrs: Any, x: Any) -> tuple[Any, ...]:
+        seen.append((einloom.get_options().threads or 0, einloom.get_options().provider))
+        return (x + 1,)
+
+    register_family("tests.noted.v1", lambda attrs, inputs: inputs)
+    register_runtime("tests.noted.v1", "cpu", run)
+    build = Builder()
+    x = build.input("float64", (2,))
+    program = build.finish(*build.extension("tests.noted.v1", x))
+    a, b, c = (einloom.Node(name, (2,)) for name in "abc")
+    own = {"threads": 1, "provider": "native"}
+    with (
+        einloom.options(threads=2),
+        einloom.Context("cpu:5", options=own) as root,
+        einloom.Context("cpu:5") as plain,
+    ):
+        assert (dict(root.options), dict(plain.options)) == (own, {})
+        first = root.put({a: np.zeros(2)}).link(einloom.Code(program, [a], [b]))
+        second = first.context.link(einloom.Code(program, [b], [c]))
+        third = plain.put({a: np.zeros(2)}).link(einloom.Code(program, [a], [b]))
+        assert dict(second.context.options) == own
+        first.run()
+        second.submit().result()
+        third.run()
+        assert seen == [(1, "native"), (1, "native"), (2, "blas")]
+        executables = (first.executable, third.executable)
+        assert [x.compiling.threads for x in executables if x is not None] == [1, 2]
+        np.testing.assert_array_equal(second.context.get(c), [2, 2])
+    unregister_family("tests.noted.v1")
+
+
+@pytest.mark.parametrize(
+    "options", [{"threads": 0}, {"provider": "none"}, {"budget": 3}, {1: 2}, "threads", 3]
+)
+def test_options_without_meaning(options: Any) -> None:
+    with pytest.raises(OptionError, match="options"):
+        einloom.Context("cpu:5", options=options)
+
+
+def test_what_a_filter_leaves_out_is_not_compiled() -> None:
+    """Programs for several shapes, of which some are not wanted: a comprehension says so."""
+    einloom.clear_caches()
+    template = einloom.trace(double, "float64[n]")
+    batch = {n: executable_for(template, "cpu:1", [(n,)]) for n in range(1, 7) if n % 2}
+    assert einloom.cache_info()["executables"].misses == 3
+    for n, one in batch.items():
+        np.testing.assert_array_equal(one(np.ones(n)), np.full(n, 2.0))
 
 
 # ---- faults --------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import einloom
 from einloom._base.errors import EinloomError, ExtensionError, ProgramError
 from einloom.backend.cpu import cpu
 from einloom.backend.dims import minimum
@@ -197,6 +198,92 @@ def test_wrong_number_of_outputs_in_a_program(outputs: tuple[int, ...]) -> None:
     ins = Instruction(f"extension:{NAME}", (("axis", 1),), (0,), outputs)
     with pytest.raises(ProgramError, match=r"yields float64\[2\], int64\[2\], its slots say"):
         verify(Program((matrix, x, y, z), (ins,), (0,), (0,)))
+
+
+# ---- what is prepared ----------------------------------------------------------------------------
+
+
+def weighted(made: list[Any], name: str = "test.weighted.v1", step: float = 1.0) -> None:
+    """x times a table that depends on its length and on an attribute; `made` notes the tables."""
+
+    def prepare(attrs: dict[str, Any], inputs: tuple[ArraySpec, ...]) -> Any:
+        (x,) = inputs
+        made.append((attrs["power"], x.shape))
+        return (step * np.arange(x.shape[0])) ** attrs["power"]
+
+    def run(attrs: dict[str, Any], x: Any, *, prepared: Any) -> tuple[Any, ...]:
+        return (x * prepared,)
+
+    register_family(name, same)
+    register_runtime(name, "cpu", run, prepare)
+
+
+def same(attrs: dict[str, Any], inputs: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
+    return inputs
+
+
+def program_of(power: Any, n: int = 3, twice: bool = False) -> Program:
+    build = Builder()
+    x = build.input("f8", (n,))
+    (y,) = build.extension("test.weighted.v1", x, power=power)
+    return build.finish(build("add", y, x) if twice else y)
+
+
+def test_prepared_once_for_all_programs() -> None:
+    """By attributes, dtypes and shapes; listed with the other caches, and emptied with them."""
+    einloom.clear_caches()
+    made: list[Any] = []
+    weighted(made)
+    first, second = (Executable(program_of(2, twice=twice), cpu()) for twice in (False, True))
+    np.testing.assert_array_equal(first(np.ones(3)), [0, 1, 4])
+    np.testing.assert_array_equal(second(np.ones(3)), [1, 2, 5])
+    assert made == [(2, (3,))]
+    assert einloom.cache_info()["extensions"][:2] == (1, 1)
+    Executable(program_of(3), cpu())
+    Executable(program_of(2, 4), cpu())
+    Executable(program_of(2.0), cpu())  # equal to 2, but not the same attribute
+    assert made[1:] == [(3, (3,)), (2, (4,)), (2.0, (3,))]
+    einloom.clear_caches()
+    assert einloom.cache_info()["extensions"].currsize == 0
+    np.testing.assert_array_equal(first(np.ones(3)), [0, 1, 4])  # what it holds stays valid
+    Executable(program_of(2), cpu())
+    assert len(made) == 5
+
+
+def test_nothing_old_is_prepared_for_a_new_runtime() -> None:
+    made: list[Any] = []
+    for step in (1.0, 10.0):
+        weighted(made, step=step)
+        np.testing.assert_array_equal(
+            Executable(program_of(1), cpu())(np.ones(3)), [0, step, 2 * step]
+        )
+        unregister_family("test.weighted.v1")
+    assert len(made) == 2
+
+
+def test_another_preparation_is_refused() -> None:
+    weighted([])
+    with pytest.raises(ExtensionError, match="already has a runtime"):
+        weighted([])
+
+
+def test_prepared_by_many_threads() -> None:
+    weighted([])
+    program = program_of(2)
+    with ThreadPoolExecutor(8) as pool:
+        runs = list(pool.map(lambda _: Executable(program, cpu()), range(16)))
+    for run in runs:
+        np.testing.assert_array_equal(run(np.ones(3)), [0, 1, 4])
+
+
+def test_errors_of_a_preparation_are_its_own() -> None:
+    def prepare(attrs: dict[str, Any], inputs: tuple[ArraySpec, ...]) -> Any:
+        raise ZeroDivisionError("no table")
+
+    register_family("test.weighted.v1", same)
+    register_runtime("test.weighted.v1", "cpu", lambda attrs, x, prepared: (x,), prepare)
+    with pytest.raises(ZeroDivisionError, match="no table"):
+        Executable(program_of(2), cpu())
 
 
 # ---- the registry ------------------------------------------------------------------------------
