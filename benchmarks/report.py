@@ -19,7 +19,7 @@ HARD = 0.15  # of copy bandwidth: where the best peer stays below it, it is a ha
 
 
 def report(suite: str, results: list[CaseResult], facts: dict[str, Any], keep: bool) -> None:
-    """Print the table and the summary; with `keep`, write benchmarks/results/SUITE.json."""
+    """Print the table and the summary; with `keep`, write the file of the suite."""
     print_table(results)
     totals = summary(results)
     print_summary(totals)
@@ -32,14 +32,29 @@ def report(suite: str, results: list[CaseResult], facts: dict[str, Any], keep: b
         "summary": totals,
         "results": [asdict(result) | _derived(result) for result in results],
     }
-    file = RESULTS / f"{suite}.json"
+    file = file_of(suite, facts)
     file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(f"kept in {file.relative_to(RESULTS.parent.parent)}")
 
 
-def kept(suite: str, facts: dict[str, Any]) -> list[CaseResult]:
-    """The results in benchmarks/results/SUITE.json; none if another machine or other versions gave them."""
+def file_of(suite: str, facts: dict[str, Any]) -> Path:
+    """SUITE.json among the results; where that is of another Python than ours, SUITE-3.12.json, say."""
     file = RESULTS / f"{suite}.json"
+    ours = _minor(facts)
+    if not ours or not file.exists():
+        return file
+    theirs = _minor(json.loads(file.read_text(encoding="utf-8"))["machine"])
+    return RESULTS / f"{suite}-{ours}.json" if theirs and theirs != ours else file
+
+
+def _minor(facts: dict[str, Any]) -> str:
+    """3.12 of 3.12.1; empty where the facts do not tell."""
+    return ".".join(facts.get("python", "").split(".")[:2])
+
+
+def kept(suite: str, facts: dict[str, Any]) -> list[CaseResult]:
+    """The results in the file of the suite; none if another machine or other versions gave them."""
+    file = file_of(suite, facts)
     if not file.exists():
         return []
     document = json.loads(file.read_text(encoding="utf-8"))

@@ -311,6 +311,21 @@ def test_report_is_kept_as_json(
     assert [case["ratio"] for case in document["results"]] == [1.0, 8.0, 0.5, None, None]
 
 
+def test_figures_of_another_python_lie_beside_those_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "RESULTS", tmp_path / "benchmarks" / "results")
+    report.RESULTS.parent.mkdir()
+    for python in ("3.11.7", "3.12.1", "3.11.9"):
+        report.report("some", CASES, {"python": python}, keep=True)
+    names = {"some.json": "3.11.9", "some-3.12.json": "3.12.1"}
+    assert {file.name for file in report.RESULTS.iterdir()} == set(names)
+    for name, python in names.items():
+        document = json.loads((report.RESULTS / name).read_text(encoding="utf-8"))
+        assert document["machine"]["python"] == python
+    assert len(report.kept("some", {"python": "3.12.1"})) == len(CASES)
+
+
 def test_picture_has_a_row_for_each_problem() -> None:
     """It is well-formed, and marks stand in the order of the times; who was not timed has none."""
     document = {
