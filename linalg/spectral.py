@@ -24,9 +24,9 @@ def eig(
 ) -> Any:
     """Eigenvalues w and right eigenvectors V of square matrices: a V = V diag(w).
 
-    Values come in the order in which LAPACK finds them; vectors have norm 1 and any phase. Both are
-    always complex, as in NumPy from 2.5 on. A defective matrix has fewer independent vectors than
-    columns.
+    Values come in the order in which they are found; conjugate pairs of real matrices stand side by
+    side. Vectors have norm 1 and any phase. Both are always complex, as in NumPy from 2.5 on. A
+    defective matrix has fewer independent vectors than columns.
 
     Args:
         a: [..., n, n].
@@ -41,7 +41,8 @@ def eig(
     Raises:
         LinAlgError: no convergence, or NaN or infinity in a matrix.
 
-    Time about 25 n³ multiplications. As `numpy.linalg.eig`; LAPACK geev.
+    Time about 25 n³ multiplications. As `numpy.linalg.eig`; LAPACK geev, and for many matrices of
+    order 2 the closed form, with the differences from the diagonal in the manner of its lanv2.
 
     >>> w, v = eig([[0.0, -1.0], [1.0, 0.0]])
     >>> w
@@ -58,7 +59,7 @@ def eig(
 def eigvals(
     a: Any, *, overwrite_a: bool = False, check_finite: bool = True, on_error: OnError = "raise"
 ) -> Any:
-    """The eigenvalues of square matrices a [..., n, n]: complex [..., n], in LAPACK's order.
+    """The eigenvalues of square matrices a [..., n, n]: complex [..., n], in the order of `eig`.
 
     As `numpy.linalg.eigvals`, but always complex; arguments and errors are those of `eig`.
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from ...dtypes import real_of
 from ..kernels.linalg import cholesky as _cholesky
-from ..kernels.linalg import expand, gauss, hermitian, householder, jacobi
+from ..kernels.linalg import expand, gauss, hermitian, householder, jacobi, two
 from ..strided import readable
+from . import batched
 from .panels import Port, made, run_panels
 from .plain import Array, QRMode, Trans
 from .turns import in_turns
@@ -224,6 +225,24 @@ def _completed(q: Array) -> Array:
     basis: Array = qr(q, "complete")[0]
     basis[..., : q.shape[-1]] = q
     return basis
+
+
+def eig(
+    a: Array, left: bool = False, right: bool = True, *, overwrite: bool = False
+) -> tuple[Array, Array | None, Array | None, Array]:
+    """In closed form, for order 2 alone."""
+    if left or a.shape[-1] != 2:
+        return batched.eig(a, left, right, overwrite=overwrite)
+    dtype, (info, codes) = np.result_type(a.dtype, np.complex64), _info(a)
+    w = _new(a, 2, dtype=dtype)
+    v = _new(a, 2, 2, dtype=dtype) if right else None
+    ports = [Port(a, (2, 1)), Port(w, (1,), two.VALUES)]
+    if v is not None:
+        ports.append(Port(v, (2, 1), two.VECTORS))
+    kernel = two.eig_two_complex_panels if a.dtype.kind == "c" else two.eig_two_panels
+    vectors = (two.VECTORS + 4) * dtype.itemsize // a.itemsize
+    run_panels(kernel, ports, (int(right),), vectors, 1, a.dtype, codes)
+    return w, None, v, info
 
 
 def lstsq(

@@ -26,6 +26,7 @@ LANES = frozenset(
     )
 )  # fmt: skip
 LARGEST = 64  # order up to which lanes were measured to take less time than LAPACK in a loop
+CLOSED = 2  # that of which general eigenvalues have a stable closed form
 MOST_COLUMNS = 4  # right-hand sides for each row: more leave the cache
 SHORT = (
     16  # order up to which half a panel is enough; beyond, of long work every thread is to have one
@@ -57,10 +58,12 @@ def way(op: str, a: Array, b: Array | None = None) -> Way:
     if not size or (b is not None and not b.size):
         return "plain"
     count = size // (m * n)
-    if size * min(m, n) + (CALL * (count - 1) if op in CALLED else 0) < small:
+    is_closed = op == "eig" and n == CLOSED
+    is_called = is_closed or op in CALLED
+    if size * min(m, n) + (CALL * (count - 1) if is_called else 0) < small:
         return "single" if len(shape) == 2 and op in SINGLE and n <= LARGEST else "plain"
     real = a.itemsize // (2 if a.dtype.kind == "c" else 1)
-    is_possible = op in LANES and max(m, n) <= LARGEST
+    is_possible = is_closed or (op in LANES and max(m, n) <= LARGEST)
     if b is not None and max(b.shape[-2:]) > MOST_COLUMNS * max(m, n):
         is_possible = False
     is_long = (size + (0 if b is None else b.size)) * min(m, n) >= SHARED * small
