@@ -164,15 +164,16 @@ def ladder(n: int, seed: int) -> Network:
 
 
 def grid(n: int, seed: int) -> Network:
-    """A lattice of two dimensions."""
+    """A lattice of two dimensions, of n tensors at most."""
     side = max(1, math.isqrt(n))
-    return lattice(side, n // side + seed % 3)
+    side -= seed % max(1, side - 1)  # not a line
+    return lattice(side, n // side)
 
 
 def cube(n: int, seed: int) -> Network:
-    """A lattice of three dimensions."""
+    """A lattice of three dimensions, of n tensors at most."""
     side = max(1, round(n ** (1 / 3)))
-    return lattice(side, side, n // side**2 + seed % 3)
+    return lattice(side, side, n // side**2)
 
 
 def circuit(n: int, seed: int) -> Network:
