@@ -68,6 +68,8 @@ def test_orders_of_other_ways(n: int, dtype: str) -> None:
         call, make = suite.SAME[name]
         for batch in ((), (3,), (300,)) if n < 100 else ((), (3,)):
             a, b = make(dtype, batch, n), suite.columns(dtype, batch, n)
+            if name in ("solve", "inv"):  # two ways differ by rounding times the condition
+                a = a + (2 * np.sqrt(n) * np.eye(n)).astype(a.dtype)
             if name == "det":
                 a = a / np.sqrt(n).astype(a.real.dtype)
             want, found = call(a, b), suite.down(call(suite.up(a), suite.up(b)))
