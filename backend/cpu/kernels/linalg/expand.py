@@ -6,9 +6,9 @@ at in the bits of the results, which as integers without their sign are in the o
 has all bits but that of the sign, and those of the smallest and the largest number in range. `least` is the
 smallest product of two elements: one below has lost digits, which a third factor may bring to light.
 
-A loop that may end early is not made into one of vectors. Elements of one kind lie 9 apart, or 8 real numbers,
-and vectors of them are gathered: that took 4 to 5 times as long as one matrix after another (AMD EPYC). `left[0]`
-is never above 1, which is not known when the loop is compiled.
+A loop that may end early is not made into one of vectors. Elements of one kind lie 9 apart, or 8 real
+numbers, and vectors of them are gathered: that took 4 to 5 times as long as one matrix after another (AMD
+EPYC). `left[0]` is never above 1, which is not known when the loop is compiled.
 """
 
 from __future__ import annotations
