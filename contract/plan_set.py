@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from .._base.errors import CallError, DTypeError, OptionError, ShapeError
 from .._base.numbers import format_bytes, format_count
 from .._base.options import options
 from ..backend.cpu import cpu
 from ..backend.door import as_ndarray
 from ..backend.spec import ArraySpec, compute_dtype, dtype_name
-from ..program.executable import Executable
+from ..program.executable import Executable, unshared
 from ..program.ir import Program
 from ..program.sliced import SlicedExecutable
 from .api import _planned
@@ -212,7 +210,8 @@ class ExpressionSet:
                     f"expression: {name} has dtype {x.dtype}, compiled for {dtype_name(spec.dtype)}; convert "
                     f"it (x.astype), or compile again for other dtypes"
                 )
-        results = _apart(self._run(dict(zip(names, operands, strict=True))))
+        made = unshared(self._run(dict(zip(names, operands, strict=True))))
+        results = tuple(x[()] if x.ndim == 0 else x for x in made)
         return (
             results if self.plan.keys is None else dict(zip(self.plan.keys, results, strict=True))
         )
@@ -402,15 +401,6 @@ def _joint(apart: Sequence[Plan], terms: Sequence[tuple[str, ...]]) -> tuple[Pla
     for k, tree in zip(joint, trees, strict=True):
         plans[k] = replace(plans[k], tree=tree, planner="shared", proof=None)
     return tuple(plans)
-
-
-def _apart(made: Sequence[Any]) -> tuple[Any, ...]:
-    """Results, no two of which share memory; those without axes as numbers."""
-    results: list[Any] = []
-    for x in made:
-        is_seen = any(np.may_share_memory(x, other) for other in results)
-        results.append(x[()] if x.ndim == 0 else x.copy() if is_seen else x)
-    return tuple(results)
 
 
 __all__ = ["ExpressionSet", "PlanSet", "compile_set", "plan_set"]

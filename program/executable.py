@@ -406,6 +406,15 @@ def _side_by_side(branches: Branches, parts: Sequence[Executable], backend: Back
     return kernel
 
 
+def unshared(results: Sequence[Any]) -> tuple[Any, ...]:
+    """Results of a call on the CPU, no two of which share memory, for who may write into them: what is
+    computed once may be returned twice, or beside a view of it."""
+    found: list[Any] = []
+    for x in results:
+        found.append(x.copy() if any(np.may_share_memory(x, other) for other in found) else x)
+    return tuple(found)
+
+
 def _tail(program: Program) -> tuple[int, Axes] | None:
     """The kernel that makes the only output, which it can be given as `out`, and that output's axes in the
     order of its result: what comes after it are transposes of it."""

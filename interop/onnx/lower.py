@@ -19,6 +19,8 @@ from .ops import FOLDED, NODES
 from .tensors import array_of
 
 DOMAINS = ("", "ai.onnx")
+# defaults of attributes before a version of the ops changed them
+EARLIER: dict[str, tuple[tuple[int, dict[str, Any]], ...]] = {"DFT": ((20, {"axis": 1}),)}
 
 Array = np.ndarray[Any, Any]
 
@@ -30,13 +32,16 @@ class Lowered(NamedTuple):
     carried: tuple[Array, ...]
 
 
-def lower(graph: Any, inputs: Mapping[str, ArraySpec], sizes: Mapping[str, int]) -> Lowered:
+def lower(
+    graph: Any, inputs: Mapping[str, ArraySpec], sizes: Mapping[str, int], opset: int | None = None
+) -> Lowered:
     """The graph for inputs of these dtypes and shapes; a size may be a name.
 
     Time and space are linear in the number of nodes, but for scatters by max, min and mul, which take their
-    indices one by one, and pads by elements. `sizes` are those that contractions are planned for.
+    indices one by one, and pads by elements. `sizes` are those that contractions are planned for, `opset`
+    the version of the ops, None for the newest.
     """
-    walk = Walk(graph, Session(dict(sizes)))
+    walk = Walk(graph, Session(dict(sizes)), opset)
     for name, spec in inputs.items():
         walk.values[name] = walk.session.input(spec)
     try:
@@ -45,10 +50,8 @@ def lower(graph: Any, inputs: Mapping[str, ArraySpec], sizes: Mapping[str, int])
                 walk.step(node)
         results = [walk.value(x.name) for x in graph.output]
         build = walk.session.build
-        own = (x.slot if build.is_fresh(x.slot) else build("copy", x.slot) for x in results)
-        template = build.template(
-            *own
-        )  # no result is a view of an array that the caller may overwrite
+        own = [x.slot if build.is_fresh(x.slot) else build("copy", x.slot) for x in results]
+        template = build.template(*own)  # no result is a view of what the caller may overwrite
     finally:
         walk.session.ended = True
     return Lowered(template, tuple(walk.carried))
@@ -57,8 +60,8 @@ def lower(graph: Any, inputs: Mapping[str, ArraySpec], sizes: Mapping[str, int])
 class Walk:
     """Values by name: arrays that are known already, and values of the program."""
 
-    def __init__(self, graph: Any, session: Session) -> None:
-        self.session = session
+    def __init__(self, graph: Any, session: Session, opset: int | None) -> None:
+        self.session, self.opset = session, opset
         self.known: dict[str, Array] = {x.name: array_of(x) for x in graph.initializer}
         self.values: dict[str, Traced] = {}
         self.carried: list[Array] = []
@@ -68,6 +71,9 @@ class Walk:
         if node.op_type == "Constant":
             self.known[node.output[0]] = constant_of(attributes)
             return
+        for version, defaults in EARLIER.get(node.op_type, ()):
+            if self.opset is not None and self.opset < version:
+                attributes = {**defaults, **attributes}
         folded = FOLDED[node.op_type]
         operands = []
         for position, name in enumerate(node.input):

@@ -18,11 +18,11 @@ from ...backend.dims import dim
 from ...backend.door import as_ndarray
 from ...backend.protocol import Backend
 from ...backend.spec import ArraySpec, dtype_name
-from ...program.executable import Executable
+from ...program.executable import Executable, unshared
 from ...program.passes import optimise
 from ...program.template import ProgramTemplate
 from .check import check
-from .lower import Array, lower
+from .lower import DOMAINS, Array, lower
 from .tensors import dtype_of
 
 KEPT = 16  # compiled graphs of one model
@@ -54,7 +54,7 @@ def load(model: Any, *, backend: Backend | None = None) -> OnnxModel:
         raise CallError(
             f"onnx.load: a {type(model).__name__} is no model; give a path, bytes, or a ModelProto"
         )
-    return OnnxModel(graph, cpu() if backend is None else backend)
+    return OnnxModel(graph, cpu() if backend is None else backend, _opset(model))
 
 
 def protobuf() -> Any:
@@ -95,11 +95,12 @@ class OnnxModel:
     Attributes:
         inputs: dtype and shape by name; a size that the graph names is a name here too.
         outputs: names of the results.
+        opset: version of the ops that the model states; None, for a graph alone, is the newest.
     """
 
-    def __init__(self, graph: Any, backend: Backend) -> None:
+    def __init__(self, graph: Any, backend: Backend, opset: int | None = None) -> None:
         check(graph)
-        self.graph, self.backend = type(graph)(), backend
+        self.graph, self.backend, self.opset = type(graph)(), backend, opset
         self.graph.CopyFrom(graph)  # the caller's may change
         carried = {x.name for x in graph.initializer}
         own = [x for x in graph.input if x.name not in carried]
@@ -114,7 +115,7 @@ class OnnxModel:
         Inputs are those of the graph, then the arrays that it carries. An op that needs integers raises
         `Unsupported`; `compile(shapes)` lowers with integers.
         """
-        return lower(self.graph, self.inputs, sizes or {}).template
+        return lower(self.graph, self.inputs, sizes or {}, self.opset).template
 
     def compile(
         self, shapes: Mapping[str, tuple[int, ...]] | None = None, **options: Any
@@ -210,7 +211,7 @@ class CompiledModel:
 
     def __init__(self, model: OnnxModel, specs: Mapping[str, ArraySpec]) -> None:
         self.inputs, self.outputs = dict(specs), model.outputs
-        template, self._carried = lower(model.graph, specs, {})
+        template, self._carried = lower(model.graph, specs, {}, model.opset)
         shapes = [template.slots[slot].shape for slot in template.inputs]
         self.program = optimise(template.bind(shapes))
         self._executable = Executable(self.program, model.backend)
@@ -251,7 +252,13 @@ class CompiledModel:
 
     def _named(self, found: Any) -> dict[str, Array]:
         results = found if isinstance(found, tuple) else (found,)
-        return dict(zip(self.outputs, results, strict=True))
+        return dict(zip(self.outputs, unshared(results), strict=True))
+
+
+def _opset(model: Any) -> int | None:
+    """The version of the ops of ONNX itself; None where a model states none."""
+    stated = [x.version for x in getattr(model, "opset_import", ()) if x.domain in DOMAINS]
+    return stated[0] if stated else None
 
 
 def _spec(value: Any) -> ArraySpec:

@@ -72,6 +72,49 @@ def test_dft_of_another_length_and_in_double_precision() -> None:
         np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], want, atol=1e-13)
 
 
+@pytest.mark.parametrize("opset", [17, 19, 20, 22, None])
+def test_the_axis_of_dft_depends_on_the_version(opset: int | None) -> None:
+    """An attribute that is 1 if left out, before 20; then an input, the last axis of numbers if left out."""
+    x = np.random.default_rng(1).standard_normal((2, 3, 4, 1)).astype(np.float32)
+    info = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)
+    outputs = [helper.make_empty_tensor_value_info("y")]
+    graph = helper.make_graph([helper.make_node("DFT", ["x"], ["y"])], "one", [info], outputs)
+    model: Any = graph
+    if opset is not None:
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    found = load(model).run({"x": x})["y"]
+    axis = 1 if opset is not None and opset < 20 else 2
+    want = np.fft.fft(x[..., 0], axis=axis)
+    np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], want, atol=1e-5)
+
+
+def test_outputs_share_no_memory() -> None:
+    """Neither with operands, nor two names of one value, nor a value and its view."""
+    nodes = [
+        helper.make_node("Neg", ["x"], ["y"]),
+        helper.make_node("Identity", ["y"], ["same"]),
+        helper.make_node("Neg", ["x"], ["equal"]),
+        helper.make_node("Transpose", ["y"], ["turned"]),
+        helper.make_node("Identity", ["x"], ["given"]),
+        helper.make_node("Split", ["y"], ["left", "right"], axis=1, num_outputs=2),
+        helper.make_node("Identity", ["b"], ["carried"]),
+    ]
+    infos = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, X.shape)]
+    names = ["y", "same", "equal", "turned", "given", "left", "right", "carried"]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in names]
+    tensors = [numpy_helper.from_array(X, "b")]
+    model = load(helper.make_graph(nodes, "shared", infos, outputs, tensors))
+    x = X.copy()
+    found = list(model.run({"x": x}).values())
+    for k, one in enumerate(found):
+        assert one.flags.writeable
+        assert not any(np.shares_memory(one, other) for other in [x, *found[:k]])
+        one[...] = 7
+    again = model.run({"x": x})
+    np.testing.assert_array_equal(again["turned"], -X.T)
+    np.testing.assert_array_equal(again["carried"], X)
+
+
 def test_sizes_of_different_names() -> None:
     infos = [
         helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["a+b", "a-b"]),
