@@ -147,11 +147,14 @@ def place_tile(
         for lane in range(whole * lanes):
             rest = min(first + lane, lines - 1)
             of, to = 0, 0
-            for axis in range(axes - 1, -1, -1):
+            for axis in range(axes - 1, 0, -1):
                 k = rest % outer[0, axis]
                 rest //= outer[0, axis]
                 of += k * outer[1, axis]
                 to += k * outer[2, axis]
+            if axes > 0:
+                of += rest * outer[1, 0]
+                to += rest * outer[2, 0]
             offsets[0, lane], offsets[1, lane] = of, to
         return 0, 0, whole, 0
     of, to, rest = of_line * first, to_line * first, tile // blocks
