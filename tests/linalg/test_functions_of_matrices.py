@@ -108,6 +108,25 @@ def test_expm_of_a_member_does_not_depend_on_the_others(small: float) -> None:
     assert not np.isfinite(y[8]).all()
 
 
+@ways
+@dtypes
+@pytest.mark.parametrize("n", [2, 3, 8, 20, 40])
+def test_expm_of_triangles_with_a_large_corner(n: int, dtype: str, small: float) -> None:
+    """Previously failed: they were scaled until nothing was left of the diagonal."""
+    a = np.triu(random(n, (9, n, n), dtype) * 0.1)
+    a[::2] = a[::2].swapaxes(-1, -2)
+    far = np.where(np.arange(9) % 2 == 0, n - 1, 0), np.where(np.arange(9) % 2 == 0, 0, n - 1)
+    a[np.arange(9), *far] = np.array([1e3, 1e6, 1e12, 1e20, 1e30, 1, 0, 1e8, 1e4])
+    with options(small=small):
+        x = expm(a)
+    eps = np.finfo(dtype).eps
+    diagonal = np.diagonal(a, axis1=-2, axis2=-1)
+    np.testing.assert_allclose(np.diagonal(x, axis1=-2, axis2=-1), np.exp(diagonal), rtol=4e4 * eps)
+    for got, one in zip(x, a, strict=True):
+        want = scipy.linalg.expm(one.astype("D"))
+        assert abs(got - want).max() <= 4e4 * eps * abs(want).max()
+
+
 @pytest.mark.parametrize("shape", [(0, 0), (3, 0, 0), (0, 3, 3), (2, 0, 4, 4)])
 def test_expm_of_nothing(shape: tuple[int, ...]) -> None:
     assert expm(np.ones(shape)).shape == shape

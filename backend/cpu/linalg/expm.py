@@ -33,6 +33,7 @@ SLOTS = 10
 FEW = 4  # small matrices, up to which a call of SciPy for each takes less time than the steps by np.matmul
 SMALL = 32  # order, for that
 CHUNK = 1 << 18  # bytes of a stack of matrices that is done at once
+FAR = 1024.0  # norm beyond which triangular matrices are left to SciPy (_mend_far)
 
 THETA = {  # the largest norm for degrees 4, 8, 12 and 18
     "f": (5.116619363445086e-02, 5.800524627688768e-01, 1.461661507209034e00, 3.010066362817634e00),
@@ -151,10 +152,10 @@ def expm(a: Array) -> Array:
     flat = np.ascontiguousarray(a).reshape(-1, n, n)
     work = 8 * flat.shape[0] * n**3 * (4 if a.dtype.kind == "c" else 1)
     small = get_options().small
-    if n <= WIDEST and work >= small:
-        return _in_lanes(flat).reshape(a.shape)
     if n <= SMALL and len(flat) <= FEW and work < small:
         return _one_by_one(flat).reshape(a.shape)
+    if n <= WIDEST and work >= small:
+        return _in_lanes(flat).reshape(a.shape)
     return _plain(flat).reshape(a.shape)
 
 
@@ -210,6 +211,7 @@ def _in_lanes(a: Array) -> Array:
         )  # fmt: skip
 
     parallel_for(piece, len(lists))
+    _mend_far(a, norms, out)
     return out
 
 
@@ -233,6 +235,21 @@ def _strips(norms: Array, theta: Array, width: int) -> tuple[Array, Array]:
             lists.append(np.full(strips, at))
         start += size
     return np.concatenate(members), np.concatenate(lists)
+
+
+def _mend_far(a: Array, norms: Array, out: Array) -> None:
+    """Triangular matrices with large elements beside the diagonal, for which out is made anew.
+
+    They are scaled until nothing is left of the diagonal, each squaring doubles its error, and yet the
+    exponentials of its elements are that of the result. SciPy puts them in after each squaring.
+    """
+    far = np.flatnonzero(norms > FAR)
+    if not len(far):
+        return
+    below = np.any(np.tril(a[far], -1) != 0, axis=(-2, -1))
+    above = np.any(np.triu(a[far], 1) != 0, axis=(-2, -1))
+    which = far[~(below & above)]
+    out[which] = _one_by_one(a[which])
 
 
 # ---- without a compiler ---------------------------------------------------------------------------
@@ -270,13 +287,15 @@ def _plain(a: Array) -> Array:
 
 def _of_stack(a: Array, out: Array) -> None:
     theta = np.array(THETA[a.dtype.char.lower()])
-    which = np.searchsorted(theta[:-1], np.abs(a).sum(axis=-2).max(axis=-1))
+    norms = np.abs(a).sum(axis=-2).max(axis=-1)
+    which = np.searchsorted(theta[:-1], norms)
     for at in set(which.tolist()):
         mine = which == at
         if mine.all():
             out[...] = _by_steps(a, LISTS[at], theta[-1])
         else:
             out[mine] = _by_steps(a[mine], LISTS[at], theta[-1])
+    _mend_far(a, norms, out)
 
 
 def _by_steps(a: Array, steps: tuple[Step, ...], theta: float) -> Array:
