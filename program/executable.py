@@ -410,8 +410,14 @@ def unshared(results: Sequence[Any]) -> tuple[Any, ...]:
     """Results of a call on the CPU, no two of which share memory, for who may write into them: what is
     computed once may be returned twice, or beside a view of it."""
     found: list[Any] = []
+    within: dict[int, list[Any]] = {}  # by the array that owns the memory
     for x in results:
-        found.append(x.copy() if any(np.may_share_memory(x, other) for other in found) else x)
+        owner = x
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        beside = within.setdefault(id(owner), [])
+        found.append(x.copy() if any(np.may_share_memory(x, other) for other in beside) else x)
+        beside.append(found[-1])
     return tuple(found)
 
 
