@@ -223,7 +223,11 @@ class _Portfolio:
         if self.long and not self.begun:  # plain bipartition takes longer than it is worth
             runs = self._allowed(CUT, CUT * cut)
             share = BEGIN if n > MANY else 2 * BEGIN
-            self._batch([partial(self._draw, -1 - k) for k in range(runs)], share)
+            draws: list[Run] = [partial(self._draw, -1 - k) for k in range(runs)]
+            if self.seconds:  # of a short time one for each thread is worth all that is left
+                self._batch(draws[:threads], max(share, 1.0 - cut / self.seconds))
+                draws = draws[threads:]
+            self._batch(draws, share)
             enough = runs == CUT
         if not (enough and self.refines):
             return
@@ -266,7 +270,9 @@ class _Portfolio:
         Plain ones a few at a time, since what is worth planning is soon less as better trees are found.
         """
         left = [run for run in range(1, 1 + runs) if run not in self.drawn]
-        order = sorted(left, key=lambda run: run not in ELIMINATION)
+        # by fill it takes longer than all others: by the clock it takes its turn
+        first = () if self.end is not None else ELIMINATION
+        order = sorted(left, key=lambda run: run not in first)
         step = len(left) if self.long else BATCH
         for begin in range(0, len(left), step):
             part = order[begin : begin + step]
