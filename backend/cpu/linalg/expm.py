@@ -249,7 +249,9 @@ def _mend_far(a: Array, norms: Array, out: Array) -> None:
     below = np.any(np.tril(a[far], -1) != 0, axis=(-2, -1))
     above = np.any(np.triu(a[far], 1) != 0, axis=(-2, -1))
     which = far[~(below & above)]
-    out[which] = _one_by_one(a[which])
+    wide = a[which].astype(np.result_type(a.dtype, np.float64))  # SciPy's norms of powers overflow
+    with np.errstate(all="ignore"):
+        out[which] = _one_by_one(wide)
 
 
 # ---- without a compiler ---------------------------------------------------------------------------
