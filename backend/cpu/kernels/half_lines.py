@@ -16,19 +16,15 @@ from typing import Any
 import numpy as np
 
 from ..jit import kernel
-from .lines import ROWS, end, place_tile, turn
+from .lines import AHEAD, ROWS, end, gather_rows, place_tile, scatter_rows, turn
 
 # put here before a kernel is compiled; see butterflies.py and turns.py
 gather_line: Any = None
 gather_pairs: Any = None
-gather_part: Any = None
-gather_square: Any = None
 peek: Any = None
 poke: Any = None
 scatter_line: Any = None
 scatter_pairs: Any = None
-scatter_part: Any = None
-scatter_square: Any = None
 tangle: Any = None
 untangle: Any = None
 
@@ -55,7 +51,7 @@ def transform_half_lines(
     width, is_back, half = sizes[5], sizes[7], sizes[8]
     is_rows = sizes[9] == ROWS
     of_line, to_line = (2, 1) if is_back else (1, 2)
-    offsets = np.empty((2, width * lanes), np.int64)
+    offsets = np.empty((2, (width + AHEAD) * lanes), np.int64)
     inside = np.empty(2 * h + 2 + lanes, np.int64)  # where the numbers of a row lie in scratch
     unit = 2 * lanes
     for tile in range(start, stop):
@@ -70,23 +66,7 @@ def transform_half_lines(
                 numbers + lanes
             ):  # those beyond the last are written into the other half
                 inside[e] = e // 2 * row + e % 2 * lanes if e < numbers else half
-            for v in range(whole):
-                e = 0
-                while e + lanes <= numbers:
-                    gather_square(scratch, inside, e, v * unit, places[0], e, offsets[0], v * lanes)
-                    e += lanes
-                if e < numbers:
-                    gather_part(
-                        scratch,
-                        inside,
-                        e,
-                        v * unit,
-                        places[0],
-                        e,
-                        offsets[0],
-                        v * lanes,
-                        numbers - e,
-                    )
+            gather_rows(scratch, inside, numbers, whole, lanes, places[0], offsets[0])
         elif is_back:
             for i in range(h + 1):
                 at, base = i * row, of + i * of_row
@@ -143,25 +123,7 @@ def transform_half_lines(
         if is_rows:
             for e in range(numbers + lanes):
                 inside[e] = x + e // 2 * row + (e + is_back) % 2 * lanes if e < numbers else x
-            for v in range(whole):
-                e = 0
-                while e + lanes <= numbers:
-                    scatter_square(
-                        scratch, inside, e, v * unit, places[1], e, offsets[1], v * lanes
-                    )
-                    e += lanes
-                if e < numbers:
-                    scatter_part(
-                        scratch,
-                        inside,
-                        e,
-                        v * unit,
-                        places[1],
-                        e,
-                        offsets[1],
-                        v * lanes,
-                        numbers - e,
-                    )
+            scatter_rows(scratch, inside, numbers, whole, lanes, places[1], offsets[1])
         elif is_back:
             for i in range(2 * h):
                 at, base = x + i // 2 * row + (i + 1) % 2 * lanes, to + i * to_row

@@ -33,6 +33,42 @@ def scatter_part(line: int) -> Any:
     return _square(line, _scatter, is_part=True)
 
 
+def prefetch_lanes(line: int, writes: bool) -> Any:
+    """prefetch_lanes(scratch, address, start, offsets, at): for lanes i the cache line of
+
+    element start + offsets[at + i] of the array at the address is fetched while the caller goes on, to the
+    second of the caches: to be read or, with `writes`, to be written. Elements have the size of scratch's.
+    """
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    i = types.int64
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def prefetch(
+        typing: Any, scratch: Any, address: Any, start: Any, offsets: Any, at: Any
+    ) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            from .vectors import _data
+
+            inside, table = (_data(context, builder, signature.args[k], args[k]) for k in (0, 3))
+            base = builder.inttoptr(args[1], inside.type)
+            word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+            kind = ir.FunctionType(ir.VoidType(), (byte, word, word, word))
+            ask = _declared(builder, kind, "llvm.prefetch.p0")
+            hints = [ir.Constant(word, k) for k in (int(writes), 2, 1)]  # 2: not the first cache
+            for lane in range(line // (scratch.dtype.bitwidth // 8)):
+                offset = builder.load(builder.gep(table, (builder.add(args[4], _index(lane)),)))
+                place = builder.gep(base, (builder.add(args[2], offset),))
+                builder.call(ask, (builder.bitcast(place, byte), *hints))
+            return context.get_dummy_value()
+
+        return types.void(scratch, i, i, offsets, i), code
+
+    return prefetch
+
+
 def gather_line(line: int) -> Any:
     """gather_line(scratch, k, address, start): one cache line of elements from there to scratch[k]."""
     return _line(line, reads=True)

@@ -53,6 +53,8 @@ def intrinsics() -> dict[str, Any]:
         "dot_complex_lanes": across.dot_complex_lanes(LINE),
         "scale_complex_lanes": across.scale_complex_lanes(LINE),
         "gather_square": turns.gather_square(LINE),
+        "prefetch_lanes": turns.prefetch_lanes(LINE, writes=False),
+        "prefetch_lanes_to_write": turns.prefetch_lanes(LINE, writes=True),
         "gather_pairs": turns.gather_pairs(LINE),
         "gather_part": turns.gather_part(LINE),
         "gather_line": turns.gather_line(LINE),
