@@ -35,7 +35,7 @@ def transform_half_lines(
     stop: int,
     places: Any,  # [2]: addresses of operand and result
     outer: Any,  # [3, axes]: sizes of the other axes, their strides in both
-    sizes: Any,  # [10]: those of `transform_lines`, of which n is h, and inverse means back to real lines
+    sizes: Any,  # [11]: those of `transform_lines`, of which n is h, and inverse means back to real lines
     radices: Any,  # of the passes
     twiddles: Any,  # for them
     turns: Any,  # w^k for k = 0 to h / 2
@@ -49,7 +49,7 @@ def transform_half_lines(
     """
     h, of_row, to_row, lanes = sizes[0], sizes[1], sizes[2], sizes[4]
     width, is_back, half = sizes[5], sizes[7], sizes[8]
-    is_rows = sizes[9] == ROWS
+    is_rows, fetches = sizes[9] == ROWS, sizes[10] != 0
     of_line, to_line = (2, 1) if is_back else (1, 2)
     offsets = np.empty((2, (width + AHEAD) * lanes), np.int64)
     inside = np.empty(2 * h + 2 + lanes, np.int64)  # where the numbers of a row lie in scratch
@@ -66,7 +66,7 @@ def transform_half_lines(
                 numbers + lanes
             ):  # those beyond the last are written into the other half
                 inside[e] = e // 2 * row + e % 2 * lanes if e < numbers else half
-            gather_rows(scratch, inside, numbers, whole, lanes, places[0], offsets[0])
+            gather_rows(scratch, inside, numbers, whole, lanes, places[0], offsets[0], fetches)
         elif is_back:
             for i in range(h + 1):
                 at, base = i * row, of + i * of_row
@@ -123,7 +123,7 @@ def transform_half_lines(
         if is_rows:
             for e in range(numbers + lanes):
                 inside[e] = x + e // 2 * row + (e + is_back) % 2 * lanes if e < numbers else x
-            scatter_rows(scratch, inside, numbers, whole, lanes, places[1], offsets[1])
+            scatter_rows(scratch, inside, numbers, whole, lanes, places[1], offsets[1], fetches)
         elif is_back:
             for i in range(2 * h):
                 at, base = x + i // 2 * row + (i + 1) % 2 * lanes, to + i * to_row

@@ -44,13 +44,14 @@ peek: Any = None
 poke: Any = None
 prefetch_lanes: Any = None
 prefetch_lanes_to_write: Any = None
+prefetch_pair: Any = None
+prefetch_pair_to_write: Any = None
 scatter_pairs: Any = None
 scatter_part: Any = None
 scatter_square: Any = None
 
 ALONG, ROWS = 0, 1  # how lines lie: side by side, or each contiguous by itself
 AHEAD = 2  # squares of lines between those that are transposed and those that are fetched
-NEAR = 64  # cache lines of the longest line that is fetched ahead: longer ones the machine foresees
 
 
 @part
@@ -173,17 +174,13 @@ def place_tile(
 
 @part
 def gather_rows(
-    scratch: Any, inside: Any, numbers: int, whole: int, lanes: int, address: int, offsets: Any
-) -> None:
-    """So many numbers of each line of ROWS, transposed into scratch, where `inside` says.
-
-    Squares take a cache line of each of many lines, an order that the machine does not foresee: without
-    fetching ahead short lines wait for memory, 1.3 to 1.6 times as long.
-    """
-    is_near = numbers <= NEAR * lanes
+    scratch: Any, inside: Any, numbers: int, whole: int, lanes: int, address: int, offsets: Any,
+    fetches: bool,
+) -> None:  # fmt: skip
+    """So many numbers of each line of ROWS, transposed into scratch, where `inside` says."""
     for at in range(0, whole * lanes, lanes):
         for e in range(0, numbers, lanes):
-            if is_near:
+            if fetches:
                 prefetch_lanes(scratch, address, e, offsets, at + AHEAD * lanes)
             if e + lanes <= numbers:
                 gather_square(scratch, inside, e, 2 * at, address, e, offsets, at)
@@ -193,13 +190,13 @@ def gather_rows(
 
 @part
 def scatter_rows(
-    scratch: Any, inside: Any, numbers: int, whole: int, lanes: int, address: int, offsets: Any
-) -> None:
+    scratch: Any, inside: Any, numbers: int, whole: int, lanes: int, address: int, offsets: Any,
+    fetches: bool,
+) -> None:  # fmt: skip
     """The reverse: lines are written, from scratch."""
-    is_near = numbers <= NEAR * lanes
     for at in range(0, whole * lanes, lanes):
         for e in range(0, numbers, lanes):
-            if is_near:
+            if fetches:
                 prefetch_lanes_to_write(scratch, address, e, offsets, at + AHEAD * lanes)
             if e + lanes <= numbers:
                 scatter_square(scratch, inside, e, 2 * at, address, e, offsets, at)
@@ -213,7 +210,7 @@ def transform_lines(
     stop: int,
     places: Any,  # [2]: addresses of operand and result
     outer: Any,  # [3, axes]: sizes of the other axes, their strides in both
-    sizes: Any,  # [10]: see below
+    sizes: Any,  # [11]: see below
     radices: Any,  # of the passes
     twiddles: Any,  # for every pass but the last, and every turn p below n / (radix so far): see below
     scale: Any,  # what the result is multiplied by
@@ -223,7 +220,8 @@ def transform_lines(
 
     Sizes: the length n, strides of the axis in operand and result, lines side by side, lanes of a vector,
     vectors of a tile, tiles of the lines side by side, 1 for the inverse transform, elements of a half of
-    scratch, and how lines lie. Strides and offsets count real numbers.
+    scratch, how lines lie, and 1 if what comes next is fetched from memory ahead. Strides and offsets count
+    real numbers.
 
     Of ROWS every line is contiguous by itself, and lines are numbered by all other axes: a square of as many
     lines as there are lanes, and as many numbers of each, is transposed in registers.
@@ -237,7 +235,7 @@ def transform_lines(
     """
     n, of_row, to_row, lanes = sizes[0], sizes[1], sizes[2], sizes[4]
     width, is_inverse, half = sizes[5], sizes[7], sizes[8]
-    is_rows = sizes[9] == ROWS
+    is_rows, fetches = sizes[9] == ROWS, sizes[10] != 0
     offsets = np.empty((2, (width + AHEAD) * lanes), np.int64)
     inside = np.empty(2 * n + lanes, np.int64)  # where the numbers of a row lie in scratch
     unit = 2 * lanes
@@ -254,7 +252,7 @@ def transform_lines(
                 inside[2 * e], inside[2 * e + 1] = e * row + real, e * row + imag
             for e in range(2 * n, 2 * n + lanes):  # no numbers: what is written there is not read
                 inside[e] = half
-            gather_rows(scratch, inside, 2 * n, whole, lanes, places[0], offsets[0])
+            gather_rows(scratch, inside, 2 * n, whole, lanes, places[0], offsets[0], fetches)
         elif not is_direct:
             at = 0
             for i in range(n):
@@ -281,6 +279,8 @@ def transform_lines(
                 for k in range(n // r):
                     for q in range(0, row, unit):
                         start = to + k * to_row + q
+                        for j in range(1, fetches * n, n // r):
+                            prefetch_pair_to_write(scratch, places[1], start + j * to_row)
                         leave(
                             r, scratch, x + k * row + q, step, places[1], start, n // r * to_row, scale,
                             is_inverse,
@@ -292,6 +292,8 @@ def transform_lines(
                 for p in range(m):
                     for q in range(0, row, unit):
                         start = of + p * of_row + q
+                        for j in range(1, fetches * n, m):
+                            prefetch_pair(scratch, places[0], start + j * of_row)
                         enter(
                             r, scratch, places[0], start, m * of_row, y + p * s * r + q, s, twiddles, w,
                             is_inverse,
@@ -315,7 +317,7 @@ def transform_lines(
                 inside[e] += x
             for e in range(2 * n, 2 * n + lanes):
                 inside[e] = x
-            scatter_rows(scratch, inside, 2 * n, whole, lanes, places[1], offsets[1])
+            scatter_rows(scratch, inside, 2 * n, whole, lanes, places[1], offsets[1], fetches)
             continue
         at = x
         for i in range(n):

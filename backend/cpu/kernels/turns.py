@@ -37,36 +37,62 @@ def prefetch_lanes(line: int, writes: bool) -> Any:
     """prefetch_lanes(scratch, address, start, offsets, at): for lanes i the cache line of
 
     element start + offsets[at + i] of the array at the address is fetched while the caller goes on, to the
-    second of the caches: to be read or, with `writes`, to be written. Elements have the size of scratch's.
+    second of the caches: to be read or, with `writes`, to be written. It may lie outside the array.
     """
-    from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
     i = types.int64
 
     @intrinsic  # type: ignore[untyped-decorator]
-    def prefetch(
-        typing: Any, scratch: Any, address: Any, start: Any, offsets: Any, at: Any
-    ) -> Any:
+    def prefetch(typing: Any, scratch: Any, address: Any, start: Any, offsets: Any, at: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             from .vectors import _data
 
             inside, table = (_data(context, builder, signature.args[k], args[k]) for k in (0, 3))
             base = builder.inttoptr(args[1], inside.type)
-            word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
-            kind = ir.FunctionType(ir.VoidType(), (byte, word, word, word))
-            ask = _declared(builder, kind, "llvm.prefetch.p0")
-            hints = [ir.Constant(word, k) for k in (int(writes), 2, 1)]  # 2: not the first cache
             for lane in range(line // (scratch.dtype.bitwidth // 8)):
                 offset = builder.load(builder.gep(table, (builder.add(args[4], _index(lane)),)))
-                place = builder.gep(base, (builder.add(args[2], offset),))
-                builder.call(ask, (builder.bitcast(place, byte), *hints))
+                _prefetch(builder, base, builder.add(args[2], offset), writes)
             return context.get_dummy_value()
 
         return types.void(scratch, i, i, offsets, i), code
 
     return prefetch
+
+
+def prefetch_pair(line: int, writes: bool) -> Any:
+    """prefetch_pair(scratch, address, start): the same of one cache line and the next."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    i = types.int64
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def prefetch(typing: Any, scratch: Any, address: Any, start: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            from .vectors import _data
+
+            inside = _data(context, builder, signature.args[0], args[0])
+            base = builder.inttoptr(args[1], inside.type)
+            n = line // (scratch.dtype.bitwidth // 8)
+            for start in (args[2], builder.add(args[2], _index(n))):
+                _prefetch(builder, base, start, writes)
+            return context.get_dummy_value()
+
+        return types.void(scratch, i, i), code
+
+    return prefetch
+
+
+def _prefetch(builder: Any, base: Any, start: Any, writes: bool) -> None:
+    from llvmlite import ir
+
+    word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), (byte, word, word, word))
+    hints = [ir.Constant(word, k) for k in (int(writes), 2, 1)]  # 2: not to the first cache
+    place = builder.bitcast(builder.gep(base, (start,)), byte)
+    builder.call(_declared(builder, kind, "llvm.prefetch.p0"), (place, *hints))
 
 
 def gather_line(line: int) -> Any:

@@ -55,6 +55,8 @@ def intrinsics() -> dict[str, Any]:
         "gather_square": turns.gather_square(LINE),
         "prefetch_lanes": turns.prefetch_lanes(LINE, writes=False),
         "prefetch_lanes_to_write": turns.prefetch_lanes(LINE, writes=True),
+        "prefetch_pair": turns.prefetch_pair(LINE, writes=False),
+        "prefetch_pair_to_write": turns.prefetch_pair(LINE, writes=True),
         "gather_pairs": turns.gather_pairs(LINE),
         "gather_part": turns.gather_part(LINE),
         "gather_line": turns.gather_line(LINE),
