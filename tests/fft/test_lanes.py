@@ -39,6 +39,16 @@ LENGTHS = (
 NORMS = {0: "backward", 1: "ortho", 2: "forward"}
 
 
+@pytest.fixture(autouse=True, params=["near", "far"])
+def distance(request: Any, monkeypatch: Any) -> Any:
+    """Every case as it is, and as if its arrays were too large for any cache."""
+    fft_lanes._TILES.clear()
+    if request.param == "far":
+        monkeypatch.setattr(fft_lanes, "FAR", 0)
+    yield
+    fft_lanes._TILES.clear()
+
+
 def by_numpy(x: Any, axis: int, forward: bool, norm: int) -> Any:
     wide = x.astype(np.complex128)
     if forward:
@@ -58,6 +68,33 @@ def test_lengths(dtype: str) -> None:
                 fft_lanes.run(forward, norm, x, out, 0, 2)
                 want = by_numpy(x, 0, forward, norm)
                 assert relative_error(out, want) <= bound(dtype, n), (n, lines, forward)
+
+
+def placed(shape: tuple[int, ...], dtype: str, offset: int) -> tuple[Any, Any]:
+    """An array that begins so many bytes after a cache line, between numbers that must not change."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.full(size + 512, 77, np.uint8)
+    start = -memory.__array_interface__["data"][0] % 64 + 64 + offset
+    return memory, memory[start : start + size].view(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("offset", [0, 16, 40])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((40, 16), 1), ((33, 2, 8), 2), ((48, 64), 0), ((3, 24, 32), 1), ((24, 36), 0), ((17, 9), 1)],
+)
+def test_places_of_results(dtype: str, offset: int, shape: tuple[int, ...], axis: int) -> None:
+    """Whole cache lines go past the caches, others do not; nothing beside the result is written."""
+    rng = np.random.default_rng(8)
+    x = numbers(rng, shape, dtype)
+    memory, out = placed(shape, dtype, offset)
+    fft_lanes.run(True, 1, x, out, axis, 2)
+    assert relative_error(out, by_numpy(x, axis, True, 1)) <= bound(dtype, shape[axis])
+    used = memory.ctypes.data, out.ctypes.data
+    start = used[1] - used[0]
+    assert np.all(memory[:start] == 77)
+    assert np.all(memory[start + out.nbytes :] == 77)
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])

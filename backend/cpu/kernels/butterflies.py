@@ -76,8 +76,10 @@ def entering(radix: int, line: int) -> Any:
 
 
 def leaving(radix: int, line: int) -> Any:
-    """leaving(scratch, x, step, address, start, hop, scale, flipped): the last butterfly, whose results
-    times a number are written as `entering` reads."""
+    """leaving(scratch, x, step, address, start, hop, scale, flipped, streams): the last butterfly, whose
+    results times a number are written as `entering` reads; past the caches if `streams`, which whole cache
+    lines can be."""
+    from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
@@ -85,21 +87,27 @@ def leaving(radix: int, line: int) -> Any:
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         scratch = _Units(context, builder, signature, args, line)
-        x, step, address, start, hop, scale, flipped = args[1:]
+        x, step, address, start, hop, scale, flipped, streams = args[1:]
         outside = scratch.at(address)
         units = [scratch.load(x, step, j) for j in range(radix)]
         factor = _spread(builder, scale, scratch.vector)
-        for t, (re, im) in enumerate(_transformed(scratch, units, None)):
-            unit = builder.fmul(re, factor), builder.fmul(im, factor)
-            outside.store_pairs(start, hop, t, unit, flipped)
+        pairs = [
+            outside.pairs((builder.fmul(re, factor), builder.fmul(im, factor)), flipped)
+            for re, im in _transformed(scratch, units, None)
+        ]
+        with builder.if_else(builder.trunc(streams, ir.IntType(1))) as branches:
+            for branch, is_streaming in zip(branches, (True, False), strict=True):
+                with branch:
+                    for t, unit in enumerate(pairs):
+                        outside.store(start, hop, t, unit, is_streaming)
         return context.get_dummy_value()
 
     @intrinsic  # type: ignore[untyped-decorator]
     def call(
         typing: Any, scratch: Any, x: Any, step: Any, address: Any, start: Any, hop: Any,
-        scale: Any, flipped: Any,
+        scale: Any, flipped: Any, streams: Any,
     ) -> Any:  # fmt: skip
-        return types.void(scratch, i, i, i, i, i, scratch.dtype, i), emit
+        return types.void(scratch, i, i, i, i, i, scratch.dtype, i, i), emit
 
     return call
 
@@ -211,9 +219,14 @@ class _Units:
         )
         return first, second
 
-    def store(self, start: Any, by: Any, k: int, unit: Pair) -> None:
+    def store(self, start: Any, by: Any, k: int, unit: Pair, is_streaming: bool = False) -> None:
+        from .vectors import mark_streaming
+
+        align = self.size * self.lanes if is_streaming else self.size
         for part in (0, 1):
-            self.builder.store(unit[part], self._place(start, by, k, part), align=self.size)
+            store = self.builder.store(unit[part], self._place(start, by, k, part), align=align)
+            if is_streaming:
+                mark_streaming(self.builder, store)
 
     def load_pairs(self, start: Any, by: Any, k: int, flipped: Any) -> Pair:
         """The unit of numbers whose imaginary parts follow their real ones."""
@@ -222,14 +235,15 @@ class _Units:
         re, im = (self._shuffled(v, w, range(part, 2 * n, 2)) for part in (0, 1))
         return self._exchanged(re, im, flipped)
 
-    def store_pairs(self, start: Any, by: Any, k: int, unit: Pair, flipped: Any) -> None:
+    def pairs(self, unit: Pair, flipped: Any) -> Pair:
+        """The reverse: two vectors of numbers as they lie in memory."""
         n = self.lanes
         re, im = self._exchanged(*unit, flipped)
         first, second = (
             self._shuffled(re, im, [j // 2 + n * (j % 2) for j in range(at, at + n)])
             for at in (0, n)
         )
-        self.store(start, by, k, (first, second))
+        return first, second
 
     def _shuffled(self, x: Any, y: Any, order: Iterable[int]) -> Any:
         from llvmlite import ir

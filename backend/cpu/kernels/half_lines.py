@@ -40,6 +40,7 @@ def transform_half_lines(
     twiddles: Any,  # for them
     turns: Any,  # w^k for k = 0 to h / 2
     scales: Any,  # [2]: what real and imaginary parts of the spectrum are multiplied by
+    streams: int,  # 1 if contiguous lines of the result are whole cache lines that go past the caches
     scratch: Any,  # two halves of [h + 1, width] units
 ) -> None:
     """For tiles start..stop: lines are gathered, transformed in scratch, and scattered.
@@ -123,7 +124,9 @@ def transform_half_lines(
         if is_rows:
             for e in range(numbers + lanes):
                 inside[e] = x + e // 2 * row + (e + is_back) % 2 * lanes if e < numbers else x
-            scatter_rows(scratch, inside, numbers, whole, lanes, places[1], offsets[1], fetches)
+            scatter_rows(
+                scratch, inside, numbers, whole, lanes, places[1], offsets[1], fetches, streams
+            )
         elif is_back:
             for i in range(2 * h):
                 at, base = x + i // 2 * row + (i + 1) % 2 * lanes, to + i * to_row

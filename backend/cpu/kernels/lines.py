@@ -49,6 +49,7 @@ prefetch_pair_to_write: Any = None
 scatter_pairs: Any = None
 scatter_part: Any = None
 scatter_square: Any = None
+stream_square: Any = None
 
 ALONG, ROWS = 0, 1  # how lines lie: side by side, or each contiguous by itself
 AHEAD = 2  # squares of lines between those that are transposed and those that are fetched
@@ -119,20 +120,21 @@ def leave(
     hop: int,
     scale: Any,
     flipped: int,
+    streams: int,
 ) -> None:
     """A last butterfly, which writes the result."""
     if r == 8:
-        leaving8(scratch, x, step, address, start, hop, scale, flipped)
+        leaving8(scratch, x, step, address, start, hop, scale, flipped, streams)
     elif r == 4:
-        leaving4(scratch, x, step, address, start, hop, scale, flipped)
+        leaving4(scratch, x, step, address, start, hop, scale, flipped, streams)
     elif r == 2:
-        leaving2(scratch, x, step, address, start, hop, scale, flipped)
+        leaving2(scratch, x, step, address, start, hop, scale, flipped, streams)
     elif r == 3:
-        leaving3(scratch, x, step, address, start, hop, scale, flipped)
+        leaving3(scratch, x, step, address, start, hop, scale, flipped, streams)
     elif r == 5:
-        leaving5(scratch, x, step, address, start, hop, scale, flipped)
+        leaving5(scratch, x, step, address, start, hop, scale, flipped, streams)
     else:
-        leaving7(scratch, x, step, address, start, hop, scale, flipped)
+        leaving7(scratch, x, step, address, start, hop, scale, flipped, streams)
 
 
 @part
@@ -191,11 +193,14 @@ def gather_rows(
 @part
 def scatter_rows(
     scratch: Any, inside: Any, numbers: int, whole: int, lanes: int, address: int, offsets: Any,
-    fetches: bool,
+    fetches: bool, streams: int,
 ) -> None:  # fmt: skip
-    """The reverse: lines are written, from scratch."""
+    """The reverse: lines are written, from scratch; whole cache lines past the caches if `streams`."""
     for at in range(0, whole * lanes, lanes):
         for e in range(0, numbers, lanes):
+            if streams:
+                stream_square(scratch, inside, e, 2 * at, address, e, offsets, at)
+                continue
             if fetches:
                 prefetch_lanes_to_write(scratch, address, e, offsets, at + AHEAD * lanes)
             if e + lanes <= numbers:
@@ -214,6 +219,7 @@ def transform_lines(
     radices: Any,  # of the passes
     twiddles: Any,  # for every pass but the last, and every turn p below n / (radix so far): see below
     scale: Any,  # what the result is multiplied by
+    streams: int,  # 1 if the result is made of whole cache lines that go past the caches
     scratch: Any,  # two halves of [n, width] units
 ) -> None:
     """For tiles start..stop: lines side by side are gathered, transformed in scratch, and scattered.
@@ -279,11 +285,11 @@ def transform_lines(
                 for k in range(n // r):
                     for q in range(0, row, unit):
                         start = to + k * to_row + q
-                        for j in range(1, fetches * n, n // r):
+                        for j in range(1, 0 if streams else fetches * n, n // r):
                             prefetch_pair_to_write(scratch, places[1], start + j * to_row)
                         leave(
                             r, scratch, x + k * row + q, step, places[1], start, n // r * to_row, scale,
-                            is_inverse,
+                            is_inverse, streams,
                         )  # fmt: skip
             elif m == 1:
                 for q in range(0, s, unit):
@@ -317,7 +323,9 @@ def transform_lines(
                 inside[e] += x
             for e in range(2 * n, 2 * n + lanes):
                 inside[e] = x
-            scatter_rows(scratch, inside, 2 * n, whole, lanes, places[1], offsets[1], fetches)
+            scatter_rows(
+                scratch, inside, 2 * n, whole, lanes, places[1], offsets[1], fetches, streams
+            )
             continue
         at = x
         for i in range(n):

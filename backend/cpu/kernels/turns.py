@@ -7,6 +7,7 @@ address.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 
@@ -28,8 +29,13 @@ def scatter_square(line: int) -> Any:
     return _square(line, _scatter, is_part=False)
 
 
+def stream_square(line: int) -> Any:
+    """The same past the caches; every address written is that of a cache line."""
+    return _square(line, partial(_scatter, streaming=True), is_part=False)
+
+
 def scatter_part(line: int) -> Any:
-    """The same with one more argument: so many elements j are written."""
+    """scatter_square with one more argument: so many elements j are written."""
     return _square(line, _scatter, is_part=True)
 
 
@@ -183,14 +189,15 @@ def _gather(
 
 
 def _scatter(
-    builder: Any, scratch: Any, base: Any, row: Any, lane: Any, size: int, n: int, used: Any
-) -> None:
+    builder: Any, scratch: Any, base: Any, row: Any, lane: Any, size: int, n: int, used: Any,
+    streaming: bool = False,
+) -> None:  # fmt: skip
     from .vectors import _load, _store, _transposed
 
     vectors = [_load(builder, scratch, row(j), size, n) for j in range(n)]
     for i, vector in enumerate(_transposed(builder, vectors, size, n)):
         if used is None:
-            _store(builder, vector, base, lane(i), size, n, False)
+            _store(builder, vector, base, lane(i), size, n, streaming)
         else:
             _store_part(builder, vector, base, lane(i), size, n, used)
 

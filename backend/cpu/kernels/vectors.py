@@ -62,6 +62,7 @@ def intrinsics() -> dict[str, Any]:
         "gather_line": turns.gather_line(LINE),
         "scatter_square": turns.scatter_square(LINE),
         "scatter_pairs": turns.scatter_pairs(LINE),
+        "stream_square": turns.stream_square(LINE),
         "scatter_part": turns.scatter_part(LINE),
         "scatter_line": turns.scatter_line(LINE),
         **{f"butterfly{r}": butterflies.butterfly(r, LINE, False) for r in butterflies.RADICES},
