@@ -118,24 +118,24 @@ def _one_by_one(what: Transform, found: tuple[Step, ...], x: Any, out: Any, thre
     """Real numbers become complex along the last axis before all others, or real again after them."""
     rest = what if what.kind in ("dct", "dst") else what._replace(kind="c2c")
     if what.kind != "c2r":
-        _run(what, found[0], x, out, threads)
-        for step in found[1:]:
-            _run(rest, step, out, out, threads)
+        _run(what, found[0], x, out, threads, is_last=False)
+        for k, step in enumerate(found[1:], 2):
+            _run(rest, step, out, out, threads, is_last=k == len(found))
         return out
     at, between = x, empty(x.shape, x.dtype)
     for step in found[:-1]:
-        _run(rest, step, at, between, threads)
+        _run(rest, step, at, between, threads, is_last=False)
         at = between
     _run(what, found[-1], at, out, threads)
     return out
 
 
-def _run(what: Transform, step: Step, x: Any, out: Any, threads: int) -> None:
+def _run(what: Transform, step: Step, x: Any, out: Any, threads: int, is_last: bool = True) -> None:
     if step.how == "whole":
         what.call(x, step.axes, out, 1 if step.rows == 1 else threads)
         return
     if step.how == "lanes":
-        fft_lanes.run(what.forward, what.norm, x, out, step.axes[0], threads)
+        fft_lanes.run(what.forward, what.norm, x, out, step.axes[0], threads, is_last)
         return
     ahead = (slice(None),) * step.along
     n = x.shape[step.along]

@@ -84,11 +84,16 @@ def radices(n: int) -> tuple[int, ...] | None:
     return tuple(found) if n == 1 else None
 
 
-def run(forward: bool, norm: int, x: Any, out: Any, axis: int, threads: int) -> None:
-    """Transform x along `axis` into `out`, which may be x; real to complex, or complex to real, by dtypes."""
+def run(
+    forward: bool, norm: int, x: Any, out: Any, axis: int, threads: int, is_last: bool = True
+) -> None:
+    """Transform x along `axis` into `out`, which may be x; real to complex, or complex to real, by dtypes.
+
+    What is not the last step's is read at once by the next, and stays in cache as far as it fits.
+    """
     if out.strides[-1] != out.itemsize:
         beside = BUFFERS.array(out.shape, out.dtype)
-        run(forward, norm, x, beside, axis, threads)
+        run(forward, norm, x, beside, axis, threads, is_last=False)
         np.copyto(out, beside)
         return
     if x.strides[-1] != x.itemsize:  # `out` of an earlier step, say
@@ -100,7 +105,8 @@ def run(forward: bool, norm: int, x: Any, out: Any, axis: int, threads: int) -> 
     points = out.shape[axis] if out.dtype.kind == "f" else x.shape[axis]
     scale = dtype.type((1.0, points**-0.5, 1 / points)[norm])
     told: tuple[Any, ...] = (places, tiles.outer, tiles.sizes, tiles.passes, tiles.twiddles)
-    streams = int(tiles.streams and places[1] % LINE == 0)
+    is_new = is_last and places[0] != places[1]  # lines that were read need no other way out
+    streams = int(is_new and tiles.streams and places[1] % LINE == 0)
     if tiles.turns is None:
         transform, told = transform_lines, (*told, scale, streams)
     else:
