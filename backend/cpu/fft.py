@@ -29,7 +29,7 @@ from .threads import parallel_for
 Kind = Literal["c2c", "r2c", "c2r", "dct", "dst"]
 How = Literal["whole", "batch", "lines", "lanes"]
 
-TINY = 1 << 12  # elements below which nobody asks what a transform costs
+TINY = 1 << 13  # elements below which nobody asks what a transform costs
 SHARED = (
     1 << 17
 )  # elements times log2 of the length from which threads pay: some 100 µs of one core

@@ -33,6 +33,7 @@ LINE = 64  # bytes of a vector
 CACHE = (
     1 << 20
 )  # bytes of a core's own cache that a tile may take, where rows would be short otherwise
+FIRST = 32 << 10  # bytes of the first cache, where tiles of contiguous lines stay, if they can
 MOST = 2 << 20  # bytes of a tile of one vector
 FAR = 6 << 20  # bytes of operand and result each, for which memory, not arithmetic, decides
 NEAR = 4096  # bytes of the longest contiguous line that is fetched ahead: longer ones the machine foresees
@@ -157,6 +158,10 @@ def _made_tiles(
     lines = batch if is_row else lines
     rows = n + is_half
     width = max(1, min(WIDTH, CACHE // (4 * LINE * rows), -(-lines // lanes)))
+    if (
+        is_row
+    ):  # a tile wider than that needs a farther cache for nothing, one narrower is soon done
+        width = min(width, max(2, FIRST // (4 * LINE * rows)))
     blocks = -(-lines // (lanes * width))
     outer = [
         [shape[k] for k in others],

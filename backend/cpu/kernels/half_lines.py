@@ -125,7 +125,7 @@ def transform_half_lines(
             for e in range(numbers + lanes):
                 inside[e] = x + e // 2 * row + (e + is_back) % 2 * lanes if e < numbers else x
             scatter_rows(
-                scratch, inside, numbers, whole, lanes, places[1], offsets[1], fetches, streams
+                scratch, 0, inside, numbers, whole, lanes, places[1], offsets[1], fetches, streams
             )
         elif is_back:
             for i in range(2 * h):

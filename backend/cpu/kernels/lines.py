@@ -152,6 +152,11 @@ def place_tile(
     count, axes = min(width * lanes, lines - first), outer.shape[1]
     if sizes[9] == ROWS:
         whole = (count + lanes - 1) // lanes
+        if axes == 1:  # by vectors
+            for lane in range((whole + AHEAD) * lanes):
+                rest = min(first + lane, lines - 1)
+                offsets[0, lane], offsets[1, lane] = rest * outer[1, 0], rest * outer[2, 0]
+            return 0, 0, whole, 0
         for lane in range((whole + AHEAD) * lanes):
             rest = min(first + lane, lines - 1)
             of, to = 0, 0
@@ -192,21 +197,21 @@ def gather_rows(
 
 @part
 def scatter_rows(
-    scratch: Any, inside: Any, numbers: int, whole: int, lanes: int, address: int, offsets: Any,
+    scratch: Any, x: int, inside: Any, numbers: int, whole: int, lanes: int, address: int, offsets: Any,
     fetches: bool, streams: int,
 ) -> None:  # fmt: skip
-    """The reverse: lines are written, from scratch; whole cache lines past the caches if `streams`."""
+    """The reverse: lines are written, from scratch[x:]; whole cache lines past the caches if `streams`."""
     for at in range(0, whole * lanes, lanes):
         for e in range(0, numbers, lanes):
             if streams:
-                stream_square(scratch, inside, e, 2 * at, address, e, offsets, at)
+                stream_square(scratch, inside, e, x + 2 * at, address, e, offsets, at)
                 continue
             if fetches:
                 prefetch_lanes_to_write(scratch, address, e, offsets, at + AHEAD * lanes)
             if e + lanes <= numbers:
-                scatter_square(scratch, inside, e, 2 * at, address, e, offsets, at)
+                scatter_square(scratch, inside, e, x + 2 * at, address, e, offsets, at)
             else:
-                scatter_part(scratch, inside, e, 2 * at, address, e, offsets, at, numbers - e)
+                scatter_part(scratch, inside, e, x + 2 * at, address, e, offsets, at, numbers - e)
 
 
 @kernel
@@ -247,15 +252,18 @@ def transform_lines(
     unit = 2 * lanes
     real = lanes if is_inverse else 0
     imag = 0 if is_inverse else lanes
+    row = 0
     for tile in range(start, stop):
         of, to, whole, tail = place_tile(tile, sizes, outer, offsets, 2, 2)
         vectors = whole + (1 if tail else 0)
+        is_other = row != vectors * unit
         row = vectors * unit
         # tiles of whole vectors are read by the first pass itself, and written by the last
         is_direct = not is_rows and tail == 0 and radices.shape[0] > 1
         if is_rows:
-            for e in range(n):
-                inside[2 * e], inside[2 * e + 1] = e * row + real, e * row + imag
+            if is_other:
+                for e in range(n):
+                    inside[2 * e], inside[2 * e + 1] = e * row + real, e * row + imag
             for e in range(2 * n, 2 * n + lanes):  # no numbers: what is written there is not read
                 inside[e] = half
             gather_rows(scratch, inside, 2 * n, whole, lanes, places[0], offsets[0], fetches)
@@ -319,12 +327,10 @@ def transform_lines(
             for k in range(x, x + n * vectors * unit):
                 scratch[k] *= scale
         if is_rows:
-            for e in range(2 * n):
-                inside[e] += x
             for e in range(2 * n, 2 * n + lanes):
-                inside[e] = x
+                inside[e] = 0
             scatter_rows(
-                scratch, inside, 2 * n, whole, lanes, places[1], offsets[1], fetches, streams
+                scratch, x, inside, 2 * n, whole, lanes, places[1], offsets[1], fetches, streams
             )
             continue
         at = x
