@@ -113,8 +113,9 @@ def _over_rows(run: Callable[..., None], *arrays: Any) -> None:
 
 
 def _sort_rows(x: Any, falling: bool) -> None:
-    if x.dtype.kind == "V":  # NumPy compares the dtypes of ml_dtypes one by one
-        wide = x.astype(np.float32)
+    single = compute_dtype(x.dtype)
+    if x.dtype != single:  # NumPy misplaces infinite float16, and compares bfloat16 one by one
+        wide = x.astype(single)
         _sort_rows(wide, falling)
         x[...] = wide
         return
