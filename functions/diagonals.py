@@ -36,7 +36,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     >>> diagonal(np.ones((2, 3, 4, 5)), axis1=1, axis2=-1).shape
     (2, 4, 3)
     """
-    (x,) = operands("diagonal", a)
+    (x,) = operands("diagonal", a, native=False)
     rows, columns, offset = _asked("diagonal", x, offset, axis1, axis2)
     if type(x) is not np.ndarray:  # traced, or on a device
         return evaluated(_recorded, (x,), rows, columns, offset)

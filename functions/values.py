@@ -34,14 +34,15 @@ Record = Callable[..., Any]
 _EXECUTABLES: Cache[Executable] = Cache("functions", 512)
 
 
-def operands(call: str, *given: Any) -> list[Any]:
-    """The operands as plain arrays in native byte order, or as they are where all lie on one device; or all
-    as values of one trace."""
+def operands(call: str, *given: Any, native: bool = True) -> list[Any]:
+    """The operands as plain arrays, in native byte order if `native`, or as they are where all lie on one
+    device; or all as values of one trace."""
     traced = traced_among(given)
     if traced is None:
         if elsewhere(call, given) is not None:
             return list(given)
-        return [_native(as_ndarray(x, call, k)) for k, x in enumerate(given)]
+        found = [as_ndarray(x, call, k) for k, x in enumerate(given)]
+        return [_native(x) for x in found] if native else found
     for k, x in enumerate(given):
         traced.session.slot(x, f"{call}: operand {k}")
     return list(given)

@@ -231,3 +231,12 @@ def test_kron_of_more_axes_than_half_of_an_array() -> None:
     with pytest.raises(ShapeError, match=rf"kron: a factor has {x.ndim} axes"):
         einloom.kron(x, x)
     assert einloom.kron(x).shape == x.shape
+
+
+@pytest.mark.parametrize("dtype", [">f8", "<f8", ">i2"])
+def test_diagonals_in_any_byte_order_are_views(dtype: str) -> None:
+    x = np.zeros((2, 3, 4), dtype)
+    einloom.diagonal(x, 1, 1, 2)[...] = 5
+    assert (x[:, [0, 1, 2], [1, 2, 3]] == 5).all()
+    assert x.sum() == 30
+    assert einloom.diagonal(x).dtype == x.dtype
