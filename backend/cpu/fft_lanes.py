@@ -23,7 +23,7 @@ import numpy as np
 from ..._base.caches import Cache
 from ..._base.options import get_options
 from ..spec import Axes, Shape
-from .buffers import BUFFERS
+from .buffers import BUFFERS, FAR
 from .kernels.butterflies import RADICES
 from .kernels.half_lines import transform_half_lines
 from .kernels.lines import ALONG, ROWS, transform_lines
@@ -35,7 +35,6 @@ CACHE = (
 )  # bytes of a core's own cache that a tile may take, where rows would be short otherwise
 FIRST = 32 << 10  # bytes of the first cache, where tiles of contiguous lines stay, if they can
 MOST = 2 << 20  # bytes of a tile of one vector
-FAR = 6 << 20  # bytes of operand and result each, for which memory, not arithmetic, decides
 NEAR = 4096  # bytes of the longest contiguous line that is fetched ahead: longer ones the machine foresees
 WIDTH = 8  # most vectors of a tile
 SHORTEST = 8  # complex points

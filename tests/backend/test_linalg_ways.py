@@ -18,7 +18,7 @@ from tests.tolerance import eps
 import einloom
 from einloom._base.options import options
 from einloom.backend.cpu import linalg
-from einloom.backend.cpu.linalg import batched, interleaved, plain, single
+from einloom.backend.cpu.linalg import batched, interleaved, panels, plain, single
 from einloom.backend.cpu.linalg.panels import run_panels
 from einloom.backend.cpu.linalg.ways import way
 
@@ -535,6 +535,27 @@ CALLS: dict[str, Callable[[Array], Any]] = {
 }
 
 
+@pytest.mark.parametrize("op", CALLS)
+def test_arrays_beyond_the_caches(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is fetched ahead and written past the caches is the same, bit for bit."""
+    rng = np.random.default_rng(4)
+    for n, batch in ((2, (9000,)), (4, (70, 70)), (3, (3001,)), (8, (1003,))):
+        x = rng.standard_normal((*batch, n, n))
+        a = x @ x.swapaxes(-1, -2) + np.eye(n)
+        for given in (a, a[::-1], np.asfortranarray(a), a[..., ::-1, :].swapaxes(-1, -2)):
+            panels._TABLES.clear()
+            with np.errstate(all="ignore"):
+                near = CALLS[op](given)
+                panels._TABLES.clear()
+                monkeypatch.setattr(panels, "FAR", 0)
+                far = CALLS[op](given)
+                monkeypatch.undo()
+            near, far = ((x if isinstance(x, tuple) else (x,)) for x in (near, far))
+            for one, other in zip(near, far, strict=True):
+                np.testing.assert_array_equal(other, one)
+    panels._TABLES.clear()
+
+
 # previously failed: what is no element of the eigenvalues was read far behind their scratch
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 @pytest.mark.parametrize("op", CALLS)
@@ -547,7 +568,7 @@ def test_kernels_are_told_of_their_own_scratch_alone(
         def look(_start: int, _stop: int, table: Array, _outer: Array, places: Array, numbers: Array,
                  _limits: Array, _x: Array, flat: Array, reals: Array, *_: Array) -> None:  # fmt: skip
             width = int(numbers[0])
-            for k, (_, at, count) in enumerate(table):
+            for k, (_, at, count, *_) in enumerate(table):
                 is_real = kernel.__name__ in ("eigh_panels", "svd_panels") and k == 1
                 squares = places[at : at + count * (2 + width)].reshape(count, 2 + width)
                 assert squares[:, 2:].min() >= 0

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...._base.caches import Cache
 from ...dtypes import real_of
-from ..buffers import empty
+from ..buffers import FAR, empty
 from ..kernels.vectors import LINE
 from ..lanes import aligned, offset_table, squares_of
 from ..strided import axis_table, merge_axes, readable
@@ -22,6 +22,7 @@ from ..threads import Run
 from .turns import in_turns
 
 Array = np.ndarray[Any, Any]
+AHEAD = 2  # panels between the one that is read and the one that is fetched
 LEAST = 4  # panels that one call of a kernel takes, where there are more
 
 
@@ -73,6 +74,7 @@ def run_panels(
     )
     table = table.copy()
     table[:, 0] = [x.__array_interface__["data"][0] for x, *_ in ports]
+    table[:, 4] &= table[:, 0] % LINE == 0
     numbers = np.array((width, *sizes), np.int64)
     limits = _limits(real)
 
@@ -99,7 +101,9 @@ def _tables(
     axes = merge_axes([(n, *(of[axis] for of in strides)) for axis, n in enumerate(batch)]) or [
         (1, *(0 for _ in ports))
     ]
-    table, places, at = [], [], 0
+    table: list[tuple[int, ...]] = []
+    places: list[Array] = []
+    at = 0
     for port, of in zip(ports, strides, strict=True):
         parts = port.array.itemsize // size
         shape = port.array.shape[len(batch) :]
@@ -110,7 +114,11 @@ def _tables(
         rows = (rows[:, None] * parts + within) * width
         nowhere = spare[port.in_reals] * width
         squares = squares_of(offsets.ravel(), rows.ravel(), width, nowhere) if rows.size else ()
-        table.append((0, at, len(squares)))
+        is_far = port.array.nbytes > FAR
+        ahead = AHEAD * width * axes[-1][1 + len(table)] if is_far else 0
+        streams = is_far and all(used == width and base % width == 0 for base, used, *_ in squares)
+        streams = streams and all(axis[1 + len(table)] % width == 0 for axis in axes)
+        table.append((0, at, len(squares), ahead, streams))
         places.append(np.ravel(squares).astype(np.int64))
         at += len(squares) * (2 + width)
     return axis_table(axes, len(ports)), np.concatenate(places), np.array(table, np.int64)

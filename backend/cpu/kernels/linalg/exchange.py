@@ -15,8 +15,11 @@ gather_part: Any = None
 gather_square: Any = None
 peek: Any = None
 poke: Any = None
+prefetch_lanes: Any = None
+prefetch_lanes_to_write: Any = None
 scatter_part: Any = None
 scatter_square: Any = None
+stream_square: Any = None
 
 
 @part
@@ -50,10 +53,17 @@ def place(offset: Any, first: int, width: int, outer: Any) -> int:
 
 @part
 def load(flat: Any, ports: Any, v: int, places: Any, offset: Any, width: int) -> None:
-    """Read array v; `ports` [arrays, 3] has the address of each, where its squares begin, how many."""
-    address, at = ports[v, 0], ports[v, 1]
+    """Read array v; `ports` [arrays, 5] has the address of each, where its squares begin, how many.
+
+    Squares take a part of each of many matrices, an order that the machine does not foresee. Those of a later
+    panel, as many elements further on as the next column says, are fetched meanwhile; 0 for none. The last
+    column is 1 if all are whole cache lines that are written past the caches.
+    """
+    address, at, ahead = ports[v, 0], ports[v, 1], ports[v, 3]
     for _ in range(ports[v, 2]):
         base, used = places[at], places[at + 1]
+        if ahead != 0:
+            prefetch_lanes(flat, address, base + ahead, offset, v * width)
         if used == width:
             gather_square(flat, places, at + 2, 0, address, base, offset, v * width)
         elif used > 1:
@@ -68,9 +78,15 @@ def load(flat: Any, ports: Any, v: int, places: Any, offset: Any, width: int) ->
 @part
 def save(flat: Any, ports: Any, v: int, places: Any, offset: Any, width: int) -> None:
     """Write array v."""
-    address, at = ports[v, 0], ports[v, 1]
+    address, at, ahead, streams = ports[v, 0], ports[v, 1], ports[v, 3], ports[v, 4]
     for _ in range(ports[v, 2]):
         base, used = places[at], places[at + 1]
+        if streams != 0:
+            stream_square(flat, places, at + 2, 0, address, base, offset, v * width)
+            at += 2 + width
+            continue
+        if ahead != 0:
+            prefetch_lanes_to_write(flat, address, base + ahead, offset, v * width)
         if used == width:
             scatter_square(flat, places, at + 2, 0, address, base, offset, v * width)
         elif used > 1:
