@@ -23,6 +23,7 @@ from .turns import in_turns
 
 Array = np.ndarray[Any, Any]
 AHEAD = 2  # panels between the one that is read and the one that is fetched
+APART = 2  # cache lines between matrices, for that: what is nearer the machine foresees
 LEAST = 4  # panels that one call of a kernel takes, where there are more
 
 
@@ -115,7 +116,8 @@ def _tables(
         nowhere = spare[port.in_reals] * width
         squares = squares_of(offsets.ravel(), rows.ravel(), width, nowhere) if rows.size else ()
         is_far = port.array.nbytes > FAR
-        ahead = AHEAD * width * axes[-1][1 + len(table)] if is_far else 0
+        step = axes[-1][1 + len(table)]
+        ahead = AHEAD * width * step if is_far and abs(step) >= APART * width else 0
         streams = is_far and all(used == width and base % width == 0 for base, used, *_ in squares)
         streams = streams and all(axis[1 + len(table)] % width == 0 for axis in axes)
         table.append((0, at, len(squares), ahead, streams))
