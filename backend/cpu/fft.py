@@ -1,9 +1,9 @@
 """Transforms along axes: who works on what, and where the memory comes from.
 
 A library transforms (`fft_native`); here it is decided how it is called. Small work is one call. Else the
-axes are taken together where one member of the batch fits into a core's cache, and one by one where not,
-and every thread gets a share of the members or lines. Lines of many lengths go to `fft_lanes`, which
-transforms as many at once as a vector has lanes. Results lie in lent memory.
+axes are taken together where one member of the batch fits into a core's cache, and one by one where not, or
+where our own kernels do all of them. Every thread gets a share of the members or lines. Lines of many lengths
+go to `fft_lanes`, which transforms as many at once as a vector has lanes. Results lie in lent memory.
 
     whole      one call of the library for everything
     batch      shares of the batch, all axes at once, in chunks that fit into the cache
@@ -22,7 +22,7 @@ from ..._base.caches import Cache
 from ..._base.options import num_threads
 from ..spec import Axes, Shape
 from . import fft_lanes
-from .buffers import LARGE, empty
+from .buffers import FAR, LARGE, empty
 from .fft_native import native
 from .threads import parallel_for
 
@@ -33,7 +33,11 @@ TINY = 1 << 13  # elements below which nobody asks what a transform costs
 SHARED = (
     1 << 17
 )  # elements times log2 of the length from which threads pay: some 100 µs of one core
-CHUNK = 1 << 19  # bytes of the members that are transformed at a time
+CHUNK = 1 << 19  # bytes of the members that the library transforms at a time
+ROUND = 1 << 21  # and of those that go through several steps, each of which Python begins
+FARTHEST = (
+    1 << 25
+)  # bytes of the last cache: up to that a step reads what the one before has written
 MEMBER = 1 << 20  # bytes of a member of a batch that a core keeps to itself
 
 
@@ -114,38 +118,52 @@ def transform(
     return _one_by_one(what, found, x, out, threads)
 
 
-def _one_by_one(what: Transform, found: tuple[Step, ...], x: Any, out: Any, threads: int) -> Any:
-    """Real numbers become complex along the last axis before all others, or real again after them."""
+def _one_by_one(
+    what: Transform, found: tuple[Step, ...], x: Any, out: Any, threads: int, is_far: bool = False
+) -> Any:
+    """Real numbers become complex along the last axis before all others, or real again after them.
+
+    is_far: these are rows of arrays beyond the caches, which the first step reads.
+    """
     rest = what if what.kind in ("dct", "dst") else what._replace(kind="c2c")
     if what.kind != "c2r":
-        _run(what, found[0], x, out, threads, is_last=False)
+        _run(what, found[0], x, out, threads, is_last=False, is_far=is_far)
         for k, step in enumerate(found[1:], 2):
             _run(rest, step, out, out, threads, is_last=k == len(found))
         return out
     at, between = x, empty(x.shape, x.dtype)
     for step in found[:-1]:
-        _run(rest, step, at, between, threads, is_last=False)
+        _run(rest, step, at, between, threads, is_last=False, is_far=is_far and at is x)
         at = between
     _run(what, found[-1], at, out, threads)
     return out
 
 
-def _run(what: Transform, step: Step, x: Any, out: Any, threads: int, is_last: bool = True) -> None:
+def _run(
+    what: Transform,
+    step: Step,
+    x: Any,
+    out: Any,
+    threads: int,
+    is_last: bool = True,
+    is_far: bool = False,
+) -> None:
     if step.how == "whole":
         what.call(x, step.axes, out, 1 if step.rows == 1 else threads)
         return
     if step.how == "lanes":
-        fft_lanes.run(what.forward, what.norm, x, out, step.axes[0], threads, is_last)
+        fft_lanes.run(what.forward, what.norm, x, out, step.axes[0], threads, is_last, is_far)
         return
     ahead = (slice(None),) * step.along
     n = x.shape[step.along]
     rows = step.rows or n
+    is_far = min(x.nbytes, out.nbytes) > FAR
 
     def piece(start: int, stop: int) -> None:
         for begin in range(start, stop, rows):
             index = (*ahead, slice(begin, min(begin + rows, stop)))
             if step.inside:
-                _one_by_one(what, step.inside, x[index], out[index], 1)
+                _one_by_one(what, step.inside, x[index], out[index], 1, is_far)
             else:
                 what.call(x[index], step.axes, out[index])
 
@@ -204,9 +222,12 @@ def steps(case: Case) -> tuple[Step, ...]:
     along = max(batch, key=lambda axis: shape[axis], default=-1)
     slab = dtype.itemsize * math.prod(shape) // max(1, shape[along])
     each = _by_axis(case._replace(threads=1))
-    if batch and slab <= MEMBER and shape[along] >= threads:
-        inside = each if any(step.how == "lanes" for step in each) else ()
-        return (Step("batch", axes, along, max(1, CHUNK // slab), inside),)
+    ours = [step.how == "lanes" for step in each]
+    # two passes over everything by our own kernels take no longer than two over each member
+    apart = all(ours) and (len(each) < 3 or slab * shape[along] <= FARTHEST)
+    if batch and slab <= MEMBER and shape[along] >= threads and not apart:
+        rows = max(1, (ROUND if any(ours) else CHUNK) // slab)
+        return (Step("batch", axes, along, rows, each if any(ours) else ()),)
     return each if threads == 1 else _by_axis(case)
 
 

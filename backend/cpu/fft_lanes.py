@@ -85,20 +85,31 @@ def radices(n: int) -> tuple[int, ...] | None:
 
 
 def run(
-    forward: bool, norm: int, x: Any, out: Any, axis: int, threads: int, is_last: bool = True
+    forward: bool,
+    norm: int,
+    x: Any,
+    out: Any,
+    axis: int,
+    threads: int,
+    is_last: bool = True,
+    is_far: bool = False,
 ) -> None:
     """Transform x along `axis` into `out`, which may be x; real to complex, or complex to real, by dtypes.
 
     What is not the last step's is read at once by the next, and stays in cache as far as it fits.
+    is_far: these are rows of arrays beyond the caches, however few they are.
     """
     if out.strides[-1] != out.itemsize:
         beside = BUFFERS.array(out.shape, out.dtype)
-        run(forward, norm, x, beside, axis, threads, is_last=False)
+        run(forward, norm, x, beside, axis, threads, is_last=False, is_far=is_far)
         np.copyto(out, beside)
         return
     if x.strides[-1] != x.itemsize:  # `out` of an earlier step, say
         x = np.ascontiguousarray(x)
-    key = (forward, axis, x.shape, x.strides, x.dtype.char, out.shape, out.strides, out.dtype.char)
+    is_far = is_far or min(x.nbytes, out.nbytes) > FAR
+    key = (
+        forward, axis, x.shape, x.strides, x.dtype.char, out.shape, out.strides, out.dtype.char, is_far,
+    )  # fmt: skip
     tiles = _TILES.get(key) or _TILES.put(key, _made_tiles(*key))
     places = np.array([y.__array_interface__["data"][0] for y in (x, out)], np.int64)
     dtype = REALS[out.dtype.char]
@@ -141,7 +152,7 @@ _TILES: Cache[_Tiles] = Cache("fft tiles", 256)
 
 def _made_tiles(
     forward: bool, axis: int, shape: Shape, strides: Axes, char: str, out_shape: Shape,
-    out_strides: Axes, out_char: str,
+    out_strides: Axes, out_char: str, is_far: bool,
 ) -> _Tiles:  # fmt: skip
     dtype = REALS[char]
     size, lanes = dtype.itemsize, LINE // dtype.itemsize
@@ -170,7 +181,6 @@ def _made_tiles(
     half = rows * width * 2 * lanes
     steps = (strides[axis] // size, out_strides[axis] // size)
     is_inverse = is_back if is_half else not forward
-    is_far = min(math.prod(shape) * items[0], math.prod(out_shape) * items[1]) > FAR
     fetches = is_far and (not is_row or 2 * size * n <= NEAR)
     apart = out_strides[:-1] if not is_row else (*out_strides[:-1], out_shape[-1] * items[1])
     streams = is_far and all(stride % LINE == 0 for stride in apart)

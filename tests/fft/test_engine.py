@@ -208,8 +208,13 @@ def test_plans_say_what_will_run() -> None:
         assert "divided by its length" in text
         assert "2 threads" in text
         assert text.count("a line in every lane") == 2
-        many = fft.plan((5000, 16, 16), (1, 2), np.float64, kind="rfft").describe()
+        many = fft.plan((5000, 16, 11), (1, 2), np.float64, kind="rfft").describe()
         assert "members of the batch shared out" in many
+        cubes = fft.plan((200, 32, 32, 32), (1, 2, 3), np.complex64).describe()
+        assert "members of the batch shared out" in cubes
+        squares = fft.plan((5000, 16, 16), (1, 2), np.float64, kind="rfft").describe()
+        assert squares.count("a line in every lane") == 2
+        assert "shared out" not in squares
         long = fft.plan(1 << 20).describe()
         assert "one call of the library" in long
         lines = fft.plan((300, 509), 1).describe()

@@ -10,6 +10,7 @@ from tests.dft import bound, relative_error
 from tests.fft.cases import numbers
 
 from einloom import fft, options
+from einloom.backend.cpu import fft as backend_fft
 from einloom.backend.cpu import fft_lanes
 from einloom.backend.cpu.fft import Transform, planned, transform
 
@@ -285,6 +286,31 @@ def test_library_and_kernel_agree_where_steps_mix() -> None:
         with options(small=float("inf"), threads=1):
             want = transform(Transform("c2c"), x, axes)
         assert relative_error(got, want) <= 2 * bound("complex128", x.size)
+
+
+@pytest.mark.parametrize("kind", ["c2c", "r2c", "c2r"])
+@pytest.mark.parametrize("shape", [(40, 22, 32), (9, 12, 16, 24)])
+def test_members_of_a_batch(
+    kind: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Axes of both sorts, and three of ours beyond the last cache: several steps a member."""
+    monkeypatch.setattr(backend_fft, "FAR", fft_lanes.FAR)  # near or far
+    monkeypatch.setattr(backend_fft, "FARTHEST", 0)
+    monkeypatch.setattr(backend_fft, "ROUND", 1 << 16)
+    axes = tuple(range(1, len(shape)))
+    x = numbers(np.random.default_rng(6), shape, "float64" if kind == "r2c" else "complex128")
+    if kind == "c2r":
+        x = np.concatenate([x, x[..., :1].real], axis=-1)
+    what = Transform(kind, forward=kind != "c2r", n=2 * shape[-1])
+    with options(small=0, threads=2):
+        backend_fft._STEPS.clear()
+        steps = planned(what, x, axes, 2)
+        assert (steps[0].how, len(steps[0].inside) > 1) == ("batch", True)
+        got = transform(what, x, axes)
+    backend_fft._STEPS.clear()
+    with options(small=float("inf"), threads=1):
+        want = transform(what, x, axes)
+    assert relative_error(got, want) <= 2 * bound("complex128", x.size)
 
 
 # ---- previously failed --------------------------------------------------------------------------
