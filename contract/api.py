@@ -103,9 +103,9 @@ def plan(
             written), "peak" (fewest bytes at once, as it will run); or a function of a Plan that returns what
             is to be small. Of "peak" and a function, the best of several plans that were searched for other
             objectives is taken.
-        planner: "auto", "greedy", "random-greedy", "elimination", "optimal", "dp"; True, False (one
-            step); a linear path; an optimizer of opt_einsum or cotengra; a function marked by
-            `planners.planner`.
+        planner: "auto", "greedy", "random-greedy", "elimination", "optimal", "dp", "kahypar" (where it is
+            installed); True, False (one step); a linear path; an optimizer of opt_einsum or cotengra; a
+            function marked by `planners.planner`.
         memory_limit: bytes, a string such as "4GiB", or a fraction (< 1) of what is available, that
             the predicted peak must not exceed. Where it would, steps run one after another, and labels are
             sliced if that is not enough.

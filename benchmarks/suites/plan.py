@@ -53,6 +53,8 @@ def plan(quick: bool) -> Iterator[CaseResult]:
             for who, search in contenders(quick).items():
                 if budget > 1.0 and search is _opt_einsum:
                     continue  # it gains nothing by then
+                if budget < 10.0 and search is _cotengra_annealing:
+                    continue  # less is no annealing
                 found = [measured(network, search, budget, seed) for seed in range(seeds)]
                 costs[f"{who} {budget:g} s"] = outcome(found)
         for who, search in untimed(quick).items():
@@ -121,6 +123,7 @@ def contenders(quick: bool) -> dict[str, Search]:
     found: dict[str, Search] = {OURS: _ours, "opt_einsum random-greedy": _opt_einsum}
     if peers.cotengra() is not None and not quick:
         found["cotengra hyper"] = _cotengra
+        found["cotengra annealing"] = _cotengra_annealing
     return found
 
 
@@ -176,10 +179,32 @@ def _opt_einsum(network: Network, budget: float, seed: int) -> ContractionTree:
 
 
 def _cotengra(network: Network, budget: float, seed: int) -> ContractionTree:
-    """Greedy search and KaHyPar, the subtrees of each tree solved exactly.
+    """Greedy search and KaHyPar, the subtrees of each tree solved exactly."""
+    found = _hyper(network, budget, seed, reconf_opts={})
+    return ContractionTree.from_path(len(network.terms), found.get_path())
 
-    One trial with its annealing, which is Python, takes minutes for some of these networks.
+
+def _cotengra_annealing(network: Network, budget: float, seed: int) -> ContractionTree:
+    """The best of such trees found in a third of the time, annealed in the rest; then its subtrees.
+
+    cotengra's annealing is Python, and the trials of a search with its defaults, 2500 sweeps each, take
+    minutes for some of these networks: here it has as many sweeps as fit, by the time of the first.
     """
+    end = time.perf_counter() + budget
+    found = _hyper(network, budget / 3, seed)
+    begin = time.perf_counter()
+    found = found.simulated_anneal(tstart=0.05, tsteps=1, numiter=1, minimize="flops", seed=seed)
+    now = time.perf_counter()
+    sweeps = int((end - now) / (now - begin))
+    if sweeps > 1:
+        best = found.simulated_anneal(tsteps=sweeps, numiter=1, minimize="flops", seed=seed)
+        found = min(found, best, key=lambda tree: tree.contraction_cost())
+    found = found.subtree_reconfigure(minimize="flops", seed=seed)
+    return ContractionTree.from_path(len(network.terms), found.get_path())
+
+
+def _hyper(network: Network, budget: float, seed: int, **options: Any) -> Any:
+    """A tree of cotengra's search."""
     import cotengra
 
     random.seed(seed)
@@ -190,10 +215,9 @@ def _cotengra(network: Network, budget: float, seed: int) -> ContractionTree:
         max_time=budget,
         max_repeats=10**6,
         parallel=2,
-        reconf_opts={},
+        **options,
     )
-    lists = [sorted(term) for term in inputs]
-    return ContractionTree.from_path(len(inputs), optimizer(lists, sorted(output), sizes))
+    return optimizer.search([sorted(term) for term in inputs], sorted(output), sizes)
 
 
 def symbols(network: Network) -> tuple[list[frozenset[str]], frozenset[str], dict[str, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._base.errors import OptionError
+from .by_kahypar import by_kahypar
 from .families import elimination, greedy, optimal, random_greedy
 from .foreign import from_optimizer, from_path, one_step, opt_einsum_planner
 from .portfolio import auto
@@ -18,6 +19,7 @@ PLANNERS: dict[str, Planner] = {
     "elimination": elimination,
     "optimal": optimal,
     "dp": opt_einsum_planner("dp"),
+    "kahypar": by_kahypar,
 }
 
 
@@ -70,7 +72,7 @@ def _from_sequence(choice: Any, call: str, argument: str) -> Planner:
     return from_path(choice)
 
 
-for _function in (auto, greedy, random_greedy, elimination, optimal, one_step, sliced):
+for _function in (auto, greedy, random_greedy, elimination, optimal, by_kahypar, one_step, sliced):
     planner(_function)
 
 __all__ = [

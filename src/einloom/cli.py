@@ -352,7 +352,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--planner",
         default="auto",
-        help="auto, greedy, random-greedy, elimination, optimal, dp, none",
+        help="auto, greedy, random-greedy, elimination, optimal, dp, kahypar, none",
     )
     planning(one)
 
@@ -369,7 +369,7 @@ def _parser() -> argparse.ArgumentParser:
     two.add_argument(
         "--planner",
         default="auto",
-        help="auto, greedy, random-greedy, elimination, optimal, dp, none",
+        help="auto, greedy, random-greedy, elimination, optimal, dp, kahypar, none",
     )
     two.add_argument("--objective", default="time", help="time, flops, size, write or peak")
     two.add_argument("--seed", type=_seed, default=0)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from einloom.contract.cost import total_cost
 from einloom.contract.planners import PLANNERS, Candidate, Problem, planner
 from einloom.contract.tree import ContractionTree
 
+NAMES = [name for name in PLANNERS if name != "kahypar" or find_spec("kahypar")]
 EXACT = 5  # tensors up to which all trees are tried
 
 
@@ -69,7 +71,7 @@ def assert_right(plan: Plan) -> None:
 # Our planners -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("family", FAMILIES)
 @each("objective", ["time", "flops", "size"])
 def test_every_planner_on_every_family(family: str, name: str, objective: Any) -> None:
@@ -88,7 +90,7 @@ def test_every_planner_on_every_family(family: str, name: str, objective: Any) -
     assert plan == einloom.plan(network, planner=name, objective=objective, budget=3)
 
 
-@pytest.mark.parametrize("name", [*PLANNERS, None, True, False])
+@pytest.mark.parametrize("name", [*NAMES, None, True, False])
 def test_every_planner_gives_the_right_result(name: Any) -> None:
     for network in random_networks(7, 25, sizes=(1, 2, 3)):
         if np.prod(network.extents) < 4000:
@@ -120,7 +122,7 @@ def test_auto_is_exact_for_few_tensors() -> None:
 def test_optimal_is_never_beaten() -> None:
     for network in random_networks(11, 12, tensors=7):
         best = einloom.plan(network, planner="optimal", objective="flops").cost
-        for name in PLANNERS:
+        for name in NAMES:
             assert einloom.plan(network, planner=name, budget=8).cost >= best
         path, _ = opt_einsum.contract_path(
             equation_of(network), *network.shapes, shapes=True, optimize="optimal"
@@ -422,6 +424,31 @@ def test_arguments_without_meaning(keyword: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(OptionError, match=rf"^plan\({keyword}="):
             einloom.plan(*THREE, **{keyword: value})
+
+
+@pytest.mark.skipif(find_spec("kahypar") is None, reason="KaHyPar is not installed")
+def test_kahypar() -> None:
+    network = grid(9, 9)
+    one, four, again = (einloom.plan(network, planner="kahypar", budget=n) for n in (1, 4, 4))
+    assert one.planner == "kahypar, best of 1"
+    assert four == again
+    assert four.cost <= one.cost
+    assert four.cost < 2 * einloom.plan(network).cost
+    assert einloom.plan(network, planner="kahypar", budget=4, seed=1).ssa_path != four.ssa_path
+    seconds = einloom.plan(network, planner="kahypar", budget=0.05)
+    assert seconds.planner.startswith("kahypar, best of ")
+    # more than a cut: a hyperedge, sizes that differ by decades, two parts
+    wide = einloom.Network(
+        [(0, k + 1, (k + 1) % 12 + 1) for k in range(12)] + [(20, 21), (21, 20)],
+        (0,), {0: 10**9, **{k: 1 + k for k in range(1, 13)}, 20: 2, 21: 3},
+    )  # fmt: skip
+    assert len(einloom.plan(wide, planner="kahypar").ssa_path) == 13
+
+
+def test_kahypar_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kahypar", None)
+    with pytest.raises(einloom.Unsupported, match="pip install kahypar"):
+        einloom.plan(grid(4, 4), planner="kahypar")
 
 
 def test_random_paths_all_give_the_right_result() -> None:
