@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -223,3 +224,27 @@ def test_eight_threads_compile_once(tmp_path: Path) -> None:
         list(pool.map(lambda out: one(out, np.ones(5)), outs))
     assert all((out == 1).all() for out in outs)
     assert len(one.signatures) == 1
+
+
+def test_garbage_is_collected_after_the_last_pause() -> None:
+    assert gc.isenabled()
+    first, second = jit.collected_later(), jit.collected_later()
+    with pytest.raises(KeyError):
+        with first, second:
+            assert not gc.isenabled()
+            raise KeyError
+    assert gc.isenabled()
+    first, second = jit.collected_later(), jit.collected_later()
+    first.__enter__()
+    second.__enter__()  # of another thread, say, which ends later
+    first.__exit__(None, None, None)
+    assert not gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with jit.collected_later():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...._base.progress import Progress
-from ....backend.cpu.jit import Kernel, twin
+from ....backend.cpu.jit import Kernel, collected_later, twin
 from . import anneal, eliminate, few, greedy, levels, lists, partition, reconfigure, slices, tree
 from .arrays import BITS, UNIT, powers_of_two
 
@@ -167,7 +167,7 @@ def load() -> None:
     graph = Graph(3, [0, 2, 4, 6], [0, 1, 0, 2, 1, 2], [UNIT] * 3, [0] * 3, [0, 1, 2], 1, [UNIT])
     core = Core(graph, True)
     terms = core.terms((1.0, 1.0))
-    with Progress("Compile the search for contraction trees", 6) as progress:
+    with collected_later(), Progress("Compile the search for contraction trees", 6) as progress:
         path = core.greedy()
         progress.advance()
         core.eliminate()
