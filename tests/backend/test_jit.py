@@ -228,11 +228,8 @@ def test_eight_threads_compile_once(tmp_path: Path) -> None:
 
 def test_garbage_is_collected_after_the_last_pause() -> None:
     assert gc.isenabled()
-    first, second = jit.collected_later(), jit.collected_later()
-    with pytest.raises(KeyError):
-        with first, second:
-            assert not gc.isenabled()
-            raise KeyError
+    with pytest.raises(KeyError), jit.collected_later():
+        raise KeyError(gc.isenabled())
     assert gc.isenabled()
     first, second = jit.collected_later(), jit.collected_later()
     first.__enter__()
