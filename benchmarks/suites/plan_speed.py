@@ -24,12 +24,13 @@ from einloom.contract.tree import ContractionTree
 from .. import peers
 from ..harness import OURS, CaseResult
 from ..machine import version_of
-from .plan import VERSIONS, hypergraph, lattice, random_tree, regular, symbols
+from .plan import BEST_KNOWN, VERSIONS, hypergraph, lattice, networks, random_tree, regular, symbols
 
 LIMIT = 5.0  # seconds
 SMALL, LARGE = (5, 8, 10), (100, 1000, 10_000, 100_000)
 DRAWN = 15  # small networks of each size
 REPEATS = 3  # where a run takes less than a second
+SWEEPS = 2000  # of annealing
 DENSE = 1000  # tensors of random graphs and circuits: of more the results have thousands of labels
 
 Run = Callable[[Network], Any]
@@ -45,6 +46,30 @@ def speed(quick: bool) -> Iterator[CaseResult]:
             if n > DENSE and name in ("random regular", "circuit", "hypergraph"):
                 continue
             yield case(name, n, [make(n, seed) for seed in range(seeds_of(n))], slow)
+    if not quick:
+        yield annealing()
+
+
+def annealing() -> CaseResult:
+    """What a proposal of annealing costs, on an amplitude of Sycamore's 20 cycles."""
+    network = next(one for name, one in networks(False) if name in BEST_KNOWN)
+    core = core_of(Graph.of(network.carried, network.open, network.extents), compiled=True)
+    terms, spent = core.terms((1.0, 0.0, 0.0)), []
+    for seed in range(REPEATS):
+        tree = core.tree(core.partition(seed=seed))
+        start = time.perf_counter()
+        tree.anneal(terms, 1.0, 0.05, SWEEPS, core.state(seed), lambda: False)
+        spent.append(time.perf_counter() - start)
+    seconds = statistics.median(spent)
+    proposals = SWEEPS * (len(network.terms) - 1)
+    return CaseResult(
+        "annealing sycamore m=20",
+        {OURS: seconds},
+        facts={
+            "proposals": proposals,
+            "microseconds_per_proposal": round(1e6 * seconds / proposals, 4),
+        },
+    )
 
 
 def seeds_of(n: int) -> int:
