@@ -11,10 +11,18 @@ import numpy as np
 from ..._base.options import get_options, num_threads
 from ..catalogue import Attrs, DotDims, infer, known_dims
 from ..fusion import ElementwiseFusionPlan, FusionStep
-from ..matrices import TINY, contraction_of, orders_of, panel_seconds, plan_products
+from ..matrices import (
+    TINY,
+    Contraction,
+    Orders,
+    contraction_of,
+    orders_of,
+    panel_seconds,
+    plan_products,
+)
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, compute_dtype
-from . import blocked, loops, sum_product
+from . import blocked, loops, strips, sum_product
 from .buffers import allocator
 from .cast import bind_cast
 from .fused import bind_fused, fused_scratch_bytes
@@ -24,8 +32,8 @@ from .pairs import are_mixed, as_pairs, bind_pairs, pays
 from .sharing import BLAS
 
 Engine = Literal[
-    "zeros", "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product"
-]
+    "zeros", "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sum product"
+]  # fmt: skip
 ROW = 16  # columns of a matrix from which a compiled kernel beats numpy.matmul's loops
 # int64 and int32, 10^9 multiplications a second on one thread of an x86-64 CPU with AVX-512 (m x k x n):
 #               1024^3  256^3   64^3    32^3, 16^3, 8^3 in a batch  512x4x512  4x1024x1024  1024x1024x4
@@ -51,6 +59,8 @@ def dot_engine(
     blocked       enough work in matrices large enough to pack, of integers, truth values or half precisions:
                   a compiled product; and of real numbers where BLAS would need copies of both operands and
                   take longer with them (`panel_seconds`)
+    strips        real numbers with enough work, where BLAS has few rows to work with or would copy operands,
+                  and should take longer (`strip_seconds`): one operand is read where it lies
     gemm          one matrix product of BLAS dtype
     loops         something is contracted, enough work for a compiled loop nest, and: matrices so small that
                   calling BLAS for each would take longer, or integers and rows of 16 or more
@@ -80,6 +90,8 @@ def dot_engine(
             return engine
     if is_blas and get_options().provider == "native":
         return _without_blas(dims, inputs, output)
+    if dtype.char in strips.DTYPES and plan_products(*_step(dims, inputs, output)).in_strips:
+        return "strips"
     if is_blas and dims.batch == 1 and dims.k > 1:
         return "gemm"
     if _suits_loops(dims, inputs, output, is_blas):
@@ -114,19 +126,20 @@ def _able(dims: DotDims, dtype: np.dtype[np.generic]) -> dict[Engine, bool]:
         "batched gemm": is_blas and dims.batch > 1,
         "matmul": not is_blas,
         "loops": dtype.char in loops.DTYPES and dims.k <= loops.DEPTH,
+        "strips": dtype.char in strips.DTYPES,
         "sum product": True,
     }
 
 
 def _suits_blocks(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None) -> bool:
     m, n, k = dims.m, dims.n, dims.k
-    lhs, rhs = inputs
-    dtype = lhs.dtype
+    dtype = inputs[0].dtype
     if dims.batch * m * n * k < max(1, get_options().small):
         return False
     if dtype.char in BLAS:
-        step, left, right = contraction_of(dims, lhs, rhs)
-        return panel_seconds(step, orders_of(step, left, right, (lhs, rhs, output))) is not None
+        step, orders = _step(dims, inputs, output)
+        in_panels = panel_seconds(step, orders)
+        return in_panels is not None and in_panels < plan_products(step, orders).seconds
     if compute_dtype(dtype) != dtype:
         return m * n * k >= HALF and min(m, n, k) >= NARROW
     if m * n * k < BLOCK or max(m, n) < ROW or k == 1:
@@ -138,11 +151,10 @@ def _suits_blocks(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
 def _suits_loops(
     dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None, is_blas: bool
 ) -> bool:
-    lhs, rhs = inputs
     per_matrix, small = dims.m * dims.n * dims.k, get_options().small
     if dims.batch * per_matrix < max(1, small) or dims.k > loops.DEPTH:
         return False
-    if lhs.dtype.char not in loops.DTYPES:
+    if inputs[0].dtype.char not in loops.DTYPES:
         return False
     if dims.k == 1:
         return False
@@ -150,8 +162,15 @@ def _suits_loops(
         return dims.n >= ROW or small == 0
     if per_matrix >= TINY or small == 0:
         return per_matrix < TINY
+    return plan_products(*_step(dims, inputs, output)).calls == 0
+
+
+def _step(
+    dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None
+) -> tuple[Contraction, Orders]:
+    lhs, rhs = inputs
     step, left, right = contraction_of(dims, lhs, rhs)
-    return plan_products(step, orders_of(step, left, right, (lhs, rhs, output))).calls == 0
+    return step, orders_of(step, left, right, (lhs, rhs, output))
 
 
 def engine_of(
@@ -183,7 +202,7 @@ def uses_threads(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
     engine = dot_engine(dims, inputs, output)
     if engine in ("gemm", "batched gemm"):
         return matrices_use_threads(dims, inputs, output)
-    return engine in ("loops", "blocked") or (
+    return engine in ("loops", "blocked", "strips") or (
         engine == "multiply" and _large_multiply(output) is not None
     )
 
@@ -206,6 +225,8 @@ def bind_dot_general(
         return blocked.bind_blocked(dims, output)
     if compute_dtype(output.dtype) != output.dtype:
         return _bind_converted(binder, attrs, inputs, output, np.dtype(np.float32))
+    if engine == "strips":
+        return strips.bind_strips(dims, output)
     if engine == "loops":
         return loops.bind_loops(dims, output)
     if engine == "multiply":
@@ -308,6 +329,9 @@ def dot_scratch_bytes(
         return sum(x.nbytes for x in (*inputs, output)) + dot_scratch_bytes(
             attrs, inputs, output, threads
         )
+    if engine == "strips":  # and copies of operands and results whose strides are no whole elements
+        copies = sum(x.nbytes for x in (lhs, rhs, output) if x.layout is None)
+        return strips.strips_bytes(dims, output, threads or num_threads()) + copies
     if engine == "multiply":
         plan = _large_multiply(output)
         if plan is None:

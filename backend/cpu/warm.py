@@ -73,7 +73,8 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
     large = np.ones((128, 128), dtype)
     if dtype.name in supported["dot_general"]:
         yield lambda: backend.apply("dot_general", batch, matrices, matrices)  # in a loop nest
-        yield lambda: _in_blocks(backend, one, large)
+        for engine in ("blocked", "strips"):
+            yield lambda engine=engine: _by(engine, backend, one, large)  # type: ignore[misc]
         vector = np.ones(256, dtype)
         yield lambda: backend.apply("dot_general", outer, vector, vector)
     if dtype.char in LANES:  # complex numbers take the kernel of real ones
@@ -142,6 +143,6 @@ def _in_lanes(backend: CpuBackend, plan: ProductFusionPlan, x: Any) -> None:
     kernel(x, x)
 
 
-def _in_blocks(backend: CpuBackend, attrs: Attrs, x: Any) -> Any:
-    with options(engine="blocked"):
+def _by(engine: str, backend: CpuBackend, attrs: Attrs, x: Any) -> Any:
+    with options(engine=engine):
         return backend.apply("dot_general", attrs, x, x)

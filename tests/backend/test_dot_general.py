@@ -99,10 +99,19 @@ LADDER: list[tuple[str, Call, dict[str, str]]] = [
         {"compiled": "matmul", "blas": "gemm", "half": "gemm", "bool": "matmul", "other": "matmul"},
     ),
     (
+        "few rows, and much work",
+        dot((20, 400), (400, 1000), contracting=((1,), (0,))),
+        {
+            **dict.fromkeys(("float32 0", "float64 0"), "strips"),
+            **dict.fromkeys(("complex64", "complex128", "blas inf", "half inf"), "gemm"),
+        },
+    ),
+    (
         "contracted axes apart in both operands",
         dot((4, 64, 256), (4, 64, 256), contracting=((0, 2), (0, 2))),
         {
-            **dict.fromkeys(("float32 0", "float64 0", "compiled 0"), "blocked"),
+            **dict.fromkeys(("float32 0", "float64 0"), "strips"),
+            "compiled 0": "blocked",
             **dict.fromkeys(("complex64", "complex128", "blas inf", "half inf"), "gemm"),
         },
     ),
@@ -127,22 +136,23 @@ def test_ladder() -> None:
                 for key in ("any", kind, f"{kind} {text}", name, f"{name} {text}"):
                     assert rungs.get(key, got) == got, f"{what}, {name}, small={text}"
                 if text == "inf":
-                    assert got not in ("loops", "blocked")
+                    assert got not in ("loops", "blocked", "strips")
     assert seen == {*get_args(Engine)} - {"sum product"}
 
 
 ASKED: dict[str, dict[str, tuple[str, ...]]] = {
     # engine that is asked for: by dtype or its kind, what runs each call of LADDER but the empty ones;
     # "" and kinds that are not here: the ladder's own choice
-    "multiply": {"any": ("", "", "", "multiply", "", "", "", "")},
-    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", "gemm", "gemm")),
+    "multiply": {"any": ("", "", "", "multiply", *("",) * 5)},
+    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", *("gemm",) * 3)),
     "batched gemm": dict.fromkeys(
-        ("blas", "half"), ("", "", "", "", "batched gemm", "batched gemm", "", "")
+        ("blas", "half"), (*("",) * 4, "batched gemm", "batched gemm", *("",) * 3)
     ),
-    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 8),
-    "loops": dict.fromkeys(("compiled", "blas", "half"), (*("loops",) * 6, "", "loops")),
-    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 8),
-    "sum product": {"any": ("sum product",) * 8},
+    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 9),
+    "loops": dict.fromkeys(("compiled", "blas", "half"), (*("loops",) * 6, "", "loops", "loops")),
+    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 9),
+    "strips": dict.fromkeys(("half", "float32", "float64"), ("strips",) * 9),
+    "sum product": {"any": ("sum product",) * 9},
     "lanes": {},
 }
 

@@ -23,6 +23,7 @@ PAIRS = ("auto", "greedy", "optimal", True)  # each makes products of two operan
 COMPILED = {  # engines that are compiled for a dtype, and dtypes enough to meet each of their forms
     "loops": ("int64", "float64"),
     "blocked": ("int64", "bool", "float16", "float32", "float64"),
+    "strips": ("float32", "float64"),
     "lanes": ("float32", "float64", "complex64", "complex128"),
 }
 

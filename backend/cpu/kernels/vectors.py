@@ -21,14 +21,16 @@ def side(itemsize: int) -> int:
 def intrinsics() -> dict[str, Any]:
     """The names: plus, times, largest, smallest; transpose_block, stream_block, copy_line, stream_line;
     widened_float16, widened_bfloat16; fresh, relax, count_ones; those of panels.py,
-    across.py, turns.py, calls.py, values.py, butterflies.py and words.py.
+    registers.py, across.py, turns.py, calls.py, values.py, butterflies.py and words.py.
 
     plus and times of two floats may be reordered, so that a loop over them becomes vectors (the
     fastmath flag is on the one instruction, not on what the loop computes besides); largest and smallest
     are LLVM's maximum and minimum, NaN if either is. The widened ones give the float32 of what
     was read as its 16 bits.
     """
-    from . import across, butterflies, calls, panels, turns, values, words
+    from . import across, butterflies, calls, panels, registers, turns, values, words
+
+    highest, widest = registers.block_size()
 
     return {
         "plus": _of_two(_reordered("fadd")),
@@ -48,6 +50,13 @@ def intrinsics() -> dict[str, Any]:
         "pack_across": panels.pack_across(LINE),
         "unpack": panels.unpack(LINE),
         "walk": panels.walk(),
+        "HIGHEST": highest,
+        "WIDEST": widest,
+        "multiply_strip": registers.multiply_strip(LINE),
+        "pack_rows": registers.pack_rows(LINE),
+        "turn_lines": registers.turn_lines(LINE),
+        "copy_element": registers.copy_element(adds=False),
+        "add_element": registers.copy_element(adds=True),
         "dot_lanes": across.dot_lanes(LINE),
         "scale_lanes": across.scale_lanes(LINE),
         "dot_complex_lanes": across.dot_complex_lanes(LINE),

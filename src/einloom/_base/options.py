@@ -22,7 +22,8 @@ SMALL = 1 << 18
 """Scalar multiplications below which a step stays on plain NumPy and never waits for a compiler."""
 
 ENGINES = (
-    "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product", "lanes",
+    "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sum product",
+    "lanes",
 )  # fmt: skip
 """Ways to run a contraction that may be asked for; see `dot_engine` of the CPU backend, and `product_groups`
 of programs for the last one."""
@@ -53,9 +54,9 @@ class Options:
         small: multiplications below which kernels are not used; 0 forces them, inf forbids them.
         patience: seconds that copies and products of large arrays may take plain NumPy, which gives the same
             numbers bit for bit, before kernels are loaded for them; 0: they are loaded at once.
-        engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "sum product",
-            "lanes": it runs every contraction that it can, however slow that is; None: the fastest. For
-            tests.
+        engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips",
+            "sum product", "lanes": it runs every contraction that it can, however slow that is; None: the
+            fastest. For tests.
         provider: "blas"; or "native": products of matrices call no BLAS, but compiled kernels, or NumPy's
             elementwise loops below `small`. Factorisations are those of LAPACK either way.
     """

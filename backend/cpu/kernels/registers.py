@@ -1,0 +1,360 @@
+"""Sums of products in registers, of a left operand that is read where it lies.
+
+Like those of vectors.py, the names are put into a kernel's globals before it is compiled. Addresses and
+offsets are in bytes.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+
+def block_size() -> tuple[int, int]:
+    """Most rows of a block of sums, and the cache lines of its columns, that stay in registers beside a line
+    of the right operand: 24 of the 32 of AVX-512, 12 of the 16 half as long ones of AVX2."""
+    from llvmlite import binding
+
+    return (8, 3) if binding.get_host_cpu_features().get("avx512f") else (6, 1)
+
+
+def multiply_strip(line: int) -> Any:
+    """multiply_strip(like, height, lines, out, out_rows, left, left_rows, first, of_left, right, of_right,
+    is_packed, depth, columns, adds, ahead): for i < height and j < columns, which fill so many lines,
+
+    out[out_rows[first + i] + j] (+)= sum_k left[left_rows[first + i] + of_left[k]] * right[of_right[k] + j]
+
+    in numbers of the dtype of `like`: `out`, `left` and `right` are addresses. Of `right` whole lines are
+    read; if it is packed, these follow each other without offsets, and what is `ahead` bytes behind an
+    element of `left` is fetched with it. A product and its sum may be one operation.
+    """
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    from .panels import _element, _spread
+    from .vectors import _data
+
+    word = ir.IntType(64)
+    highest, most = block_size()
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def multiply_strip(
+        typing: Any, like: Any, height: Any, lines: Any, out: Any, out_rows: Any,
+        left: Any, left_rows: Any, first: Any, of_left: Any, right: Any, of_right: Any,
+        is_packed: Any, depth: Any, columns: Any, adds: Any, ahead: Any,
+    ) -> Any:  # fmt: skip
+        element = _element(like.dtype)
+        size = like.dtype.bitwidth // 8
+        vector = ir.VectorType(element, line // size)
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            height, lines, out, _, left, _, first, _, right, _ = args[1:11]
+            is_packed, depth, columns, adds, ahead = args[11:]
+            to_rows, of_rows, left_table, right_table = (
+                _data(context, builder, signature.args[at], args[at]) for at in (4, 6, 8, 10)
+            )
+
+            def number(n: int) -> Any:
+                return ir.Constant(word, n)
+
+            def at(address: Any, kind: Any) -> Any:
+                return builder.inttoptr(address, kind.as_pointer())
+
+            def place(rows: Any, i: int) -> Any:
+                return builder.load(builder.gep(rows, (builder.add(first, number(i)),)))
+
+            def add_up(n_rows: int, n_lines: int, packed: bool) -> list[Any]:
+                starts = [builder.add(left, place(of_rows, i)) for i in range(n_rows)]
+                before = builder.block
+                body, after = (builder.append_basic_block(name) for name in ("body", "after"))
+                builder.branch(body)
+                builder.position_at_end(body)
+                k = builder.phi(word)
+                k.add_incoming(number(0), before)
+                if packed:
+                    row = builder.phi(word)
+                    row.add_incoming(right, before)
+                totals = [builder.phi(vector) for _ in range(n_rows * n_lines)]
+                for total in totals:
+                    total.add_incoming(ir.Constant(vector, [0.0] * vector.count), before)
+                offset = builder.load(builder.gep(left_table, (k,)))
+                if packed:
+                    prefetch(builder, builder.add(builder.add(starts[0], offset), ahead))
+                else:
+                    row = builder.add(right, builder.load(builder.gep(right_table, (k,))))
+                values = [
+                    builder.load(at(builder.add(row, number(line * x)), vector), align=size)
+                    for x in range(n_lines)
+                ]
+                added: list[Any] = []
+                for start in starts:
+                    x = _spread(builder, at(builder.add(start, offset), element), vector)
+                    for y in values:
+                        term = builder.fmul(x, y, flags=("contract",))
+                        added.append(builder.fadd(totals[len(added)], term, flags=("contract",)))
+                step = builder.add(k, number(1))
+                k.add_incoming(step, body)
+                if packed:
+                    row.add_incoming(builder.add(row, number(n_lines * line)), body)
+                for total, value in zip(totals, added, strict=True):
+                    total.add_incoming(value, body)
+                builder.cbranch(builder.icmp_signed("<", step, depth), body, after)
+                builder.position_at_end(after)
+                return added
+
+            def write(sums: list[Any], n_rows: int, n_lines: int) -> None:
+                targets = [
+                    at(builder.add(builder.add(out, place(to_rows, i)), number(line * x)), vector)
+                    for i in range(n_rows)
+                    for x in range(n_lines)
+                ]
+                is_whole = builder.icmp_signed(">=", columns, number(n_lines * vector.count))
+                with builder.if_else(is_whole) as (whole, part):
+                    with whole, builder.if_else(adds) as (adding, plain):
+                        with adding:
+                            for x, target in zip(sums, targets, strict=True):
+                                x = builder.fadd(x, builder.load(target, align=size))
+                                builder.store(x, target, align=size)
+                        with plain:
+                            for x, target in zip(sums, targets, strict=True):
+                                builder.store(x, target, align=size)
+                    with part:
+                        masks = [
+                            lanes_below(
+                                builder, vector, builder.sub(columns, number(x * vector.count))
+                            )
+                            for x in range(n_lines)
+                        ]
+                        some = [
+                            builder.and_(mask, spread_bit(builder, mask.type, adds))
+                            for mask in masks
+                        ]
+                        for n, (x, target) in enumerate(zip(sums, targets, strict=True)):
+                            before = masked_load(builder, target, some[n % n_lines], size)
+                            masked_store(
+                                builder, builder.fadd(x, before), target, masks[n % n_lines], size
+                            )
+
+            end = builder.append_basic_block("multiplied")
+            case = builder.add(builder.mul(height, number(most)), lines)
+            case = builder.select(is_packed, case, builder.neg(case))
+            switch = builder.switch(case, end)
+            for n_rows, n_lines in product(range(1, highest + 1), range(1, most + 1)):
+                for packed in (True, False):
+                    block = builder.append_basic_block(f"by_{n_rows}_and_{n_lines}")
+                    number_of_case = n_rows * most + n_lines
+                    switch.add_case(number(number_of_case if packed else -number_of_case), block)
+                    builder.position_at_end(block)
+                    write(add_up(n_rows, n_lines, packed), n_rows, n_lines)
+                    builder.branch(end)
+            builder.position_at_end(end)
+            return context.get_dummy_value()
+
+        i, truth = types.int64, types.boolean
+        places = (out_rows, i, left_rows, i, of_left, i, of_right)
+        return types.void(like, i, i, i, *places, truth, i, i, truth, i), emit
+
+    return multiply_strip
+
+
+def pack_rows(line: int) -> Any:
+    """pack_rows(like, to, lines, src, offsets, first, depth, count): for k < depth, `count` elements that lie
+    one after another from the address src + offsets[first + k] on, which fill so many lines, as whole lines
+    from the address to + k * lines * line on, with zeros behind them."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    from .panels import _element
+    from .vectors import _data
+
+    word = ir.IntType(64)
+    _, most = block_size()
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def pack_rows(
+        typing: Any, like: Any, to: Any, lines: Any, src: Any, offsets: Any, first: Any,
+        depth: Any, count: Any,
+    ) -> Any:  # fmt: skip
+        size = like.dtype.bitwidth // 8
+        vector = ir.VectorType(_element(like.dtype), line // size)
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            to, lines, src, _, first, depth, count = args[1:]
+            table = _data(context, builder, signature.args[4], args[4])
+
+            def number(n: int) -> Any:
+                return ir.Constant(word, n)
+
+            def copy_rows(n_lines: int, mask: Any, end: Any) -> None:
+                before = builder.block
+                body = builder.append_basic_block("rows")
+                builder.branch(body)
+                builder.position_at_end(body)
+                k = builder.phi(word)
+                k.add_incoming(number(0), before)
+                source = builder.add(
+                    src, builder.load(builder.gep(table, (builder.add(first, k),)))
+                )
+                target = builder.add(to, builder.mul(k, number(n_lines * line)))
+                for x in range(n_lines):
+                    at, of = (
+                        builder.inttoptr(builder.add(y, number(x * line)), vector.as_pointer())
+                        for y in (target, source)
+                    )
+                    is_part = mask is not None and x == n_lines - 1
+                    found = (
+                        masked_load(builder, of, mask, size)
+                        if is_part
+                        else builder.load(of, align=size)
+                    )
+                    builder.store(found, at, align=size)
+                step = builder.add(k, number(1))
+                k.add_incoming(step, body)
+                builder.cbranch(builder.icmp_signed("<", step, depth), body, end)
+
+            end = builder.append_basic_block("packed")
+            switch = builder.switch(lines, end)
+            for n_lines in range(1, most + 1):
+                whole, part = (builder.append_basic_block(name) for name in ("whole", "part"))
+                block = builder.append_basic_block(f"of_{n_lines}")
+                switch.add_case(number(n_lines), block)
+                builder.position_at_end(block)
+                is_whole = builder.icmp_signed(">=", count, number(n_lines * vector.count))
+                builder.cbranch(is_whole, whole, part)
+                builder.position_at_end(whole)
+                copy_rows(n_lines, None, end)
+                builder.position_at_end(part)
+                rest = builder.sub(count, number((n_lines - 1) * vector.count))
+                copy_rows(n_lines, lanes_below(builder, vector, rest), end)
+            builder.position_at_end(end)
+            return context.get_dummy_value()
+
+        i = types.int64
+        return types.void(like, i, i, i, offsets, i, i, i), emit
+
+    return pack_rows
+
+
+def turn_lines(line: int) -> Any:
+    """turn_lines(like, to, pitch, src, places, first): for r and c below the elements of a line, the element
+    r at the address src + places[first + c] becomes element c of the line at the address to + r * pitch."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    from .panels import _element
+    from .vectors import _data, _transposed
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def turn_lines(
+        typing: Any, like: Any, to: Any, pitch: Any, src: Any, places: Any, first: Any
+    ) -> Any:
+        size = like.dtype.bitwidth // 8
+        n = line // size
+        vector = ir.VectorType(_element(like.dtype), n)
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            to, pitch, src, _, first = args[1:]
+            table = _data(context, builder, signature.args[4], args[4])
+            vectors = []
+            for c in range(n):
+                at = builder.gep(table, (builder.add(first, ir.Constant(first.type, c)),))
+                address = builder.add(src, builder.load(at))
+                vectors.append(
+                    builder.load(builder.inttoptr(address, vector.as_pointer()), align=size)
+                )
+            for r, x in enumerate(_transposed(builder, vectors, 8, n)):
+                address = builder.add(to, builder.mul(pitch, ir.Constant(pitch.type, r)))
+                builder.store(x, builder.inttoptr(address, vector.as_pointer()), align=size)
+            return context.get_dummy_value()
+
+        i = types.int64
+        return types.void(like, i, i, i, places, i), emit
+
+    return turn_lines
+
+
+def copy_element(adds: bool) -> Any:
+    """copy_element, add_element(like, to, src): one element at the address src to the address to, or to the
+    element there."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    from .panels import _element
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def copy_element(typing: Any, like: Any, to: Any, src: Any) -> Any:
+        pointer = _element(like.dtype).as_pointer()
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            target, source = (builder.inttoptr(x, pointer) for x in args[1:])
+            x = builder.load(source)
+            builder.store(builder.fadd(builder.load(target), x) if adds else x, target)
+            return context.get_dummy_value()
+
+        return types.void(like, types.int64, types.int64), emit
+
+    return copy_element
+
+
+def prefetch(builder: Any, address: Any) -> None:
+    """Have the line at this address brought near; one that is nobody's does no harm."""
+    from llvmlite import ir
+    from numba.core import cgutils
+
+    pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), (pointer, word, word, word))
+    fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    numbers = (ir.Constant(word, n) for n in (0, 3, 1))  # to read, to keep, of data
+    builder.call(fetch, (builder.inttoptr(address, pointer), *numbers))
+
+
+def lanes_below(builder: Any, vector: Any, count: Any) -> Any:
+    """A mask of the first `count` lanes."""
+    from llvmlite import ir
+
+    n = vector.count
+    words = ir.VectorType(count.type, n)
+    nothing = ir.Constant(words, ir.Undefined)
+    zero = ir.IntType(32)
+    one = builder.insert_element(nothing, count, ir.Constant(zero, 0))
+    counts = builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(zero, n), [0] * n))
+    return builder.icmp_signed("<", ir.Constant(words, [*range(n)]), counts)
+
+
+def spread_bit(builder: Any, mask: Any, bit: Any) -> Any:
+    """A mask of lanes that all are `bit`."""
+    from llvmlite import ir
+
+    nothing, zero = ir.Constant(mask, ir.Undefined), ir.IntType(32)
+    one = builder.insert_element(nothing, bit, ir.Constant(zero, 0))
+    zeros = ir.Constant(ir.VectorType(zero, mask.count), [0] * mask.count)
+    return builder.shuffle_vector(one, nothing, zeros)
+
+
+def masked_load(builder: Any, pointer: Any, mask: Any, size: int) -> Any:
+    """What lies there in lanes of the mask, of which alone memory is read; zeros in others."""
+    from llvmlite import ir
+    from numba.core import cgutils
+
+    vector = pointer.type.pointee
+    kind = ir.FunctionType(vector, (pointer.type, ir.IntType(32), mask.type, vector))
+    load = cgutils.get_or_insert_function(builder.module, kind, _masked("load", vector, size))
+    align, zeros = ir.Constant(ir.IntType(32), size), ir.Constant(vector, [0.0] * vector.count)
+    return builder.call(load, (pointer, align, mask, zeros))
+
+
+def masked_store(builder: Any, value: Any, pointer: Any, mask: Any, size: int) -> None:
+    """Write the lanes of the mask."""
+    from llvmlite import ir
+    from numba.core import cgutils
+
+    kind = ir.FunctionType(ir.VoidType(), (value.type, pointer.type, ir.IntType(32), mask.type))
+    store = cgutils.get_or_insert_function(builder.module, kind, _masked("store", value.type, size))
+    builder.call(store, (value, pointer, ir.Constant(ir.IntType(32), size), mask))
+
+
+def _masked(what: str, vector: Any, size: int) -> str:
+    return f"llvm.masked.{what}.v{vector.count}f{8 * size}.p0"

@@ -1,0 +1,177 @@
+"""Products of matrices whose left operand is read where it lies: only strips of the right one are packed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import kernel, part
+
+LINE = 64  # bytes of a cache line
+ROWS = 16  # contracted elements of strips that are packed together
+FEW = 24  # rows for which nothing is packed that can be read where it lies
+NEAR = (
+    1 << 15
+)  # bytes of the right operand that stay in L1: nothing needs to be packed there, either
+GROUP = 4  # strips that are packed together, so that rows are read by hundreds of bytes
+
+# put here before a kernel is compiled; see panels.py and registers.py
+HIGHEST: Any = None
+WIDEST: Any = None
+add_element: Any = None
+copy_element: Any = None
+multiply_strip: Any = None
+pack_rows: Any = None
+turn_lines: Any = None
+walk: Any = None
+
+
+@kernel
+def multiply_strips(
+    start: int,
+    stop: int,
+    out: int,  # addresses of the first elements; strides and offsets are in bytes
+    left: int,
+    right: int,
+    batch: Any,  # [4, axes]: sizes, strides in out, left and right
+    rows: Any,  # [3, axes]: sizes, strides in out and left
+    columns: Any,  # [3, axes]: sizes, strides in out and right
+    contracted: Any,  # [3, axes]: sizes, strides in left and right
+    sizes: Any,  # [6]: m, n, k; of a tile rows, columns; contracted elements of a strip
+    strip: Any,  # scratch: a strip of the right operand, and a block of sums
+    places: Any,  # scratch [7, ...]: offsets of rows, columns, contracted elements in two arrays each; of
+    # rows of the block of sums
+) -> None:
+    """out[b, i, j] = sum_k left[b, i, k] * right[b, k, j] for tiles start..stop.
+
+    A strip is as many columns of the right operand as the registers hold sums of, for some k. It is packed
+    once for each tile and multiplied with all of its rows, which are read element by element, each
+    spread over a register.
+    """
+    size = strip.itemsize
+    lanes = LINE // size
+    m, n, depth = sizes[0], sizes[1], sizes[2]
+    tile_rows, tile_columns, chunk = sizes[3], sizes[4], sizes[5]
+    packed = strip.ctypes.data
+    sums = packed + min(GROUP * WIDEST, (tile_columns + lanes - 1) // lanes) * chunk * LINE
+    ahead = 2 * LINE if rows.shape[1] > 0 and rows[2, rows.shape[1] - 1] == size else 0
+    for i in range(HIGHEST):
+        places[6, i] = i * WIDEST * LINE
+    down, across = (m + tile_rows - 1) // tile_rows, (n + tile_columns - 1) // tile_columns
+    known_i, known_j, known_k = -1, -1, -1
+    for tile in range(start, stop):
+        i0, j0 = tile % down * tile_rows, tile // down % across * tile_columns
+        n_i, n_j = min(tile_rows, m - i0), min(tile_columns, n - j0)
+        to, of_left, of_right = out, left, right
+        rest = tile // (down * across)
+        for axis in range(batch.shape[1] - 1, -1, -1):
+            at = rest % batch[0, axis]
+            rest //= batch[0, axis]
+            to += at * batch[1, axis]
+            of_left += at * batch[2, axis]
+            of_right += at * batch[3, axis]
+        if i0 != known_i:
+            walk(rows, i0, n_i, places[0], places[1])
+            known_i = i0
+        if j0 != known_j:
+            walk(columns, j0, n_j, places[2], places[3])
+            for j in range(n_j, n_j + lanes):  # what stands beyond the edge
+                places[3, j] = places[3, n_j - 1]
+            known_j = j0
+        all_lines = (n_j + lanes - 1) // lanes
+        strips = (all_lines + WIDEST - 1) // WIDEST
+        for k0 in range(0, depth, chunk):
+            n_k = min(chunk, depth - k0)
+            if k0 != known_k:
+                walk(contracted, k0, n_k, places[4], places[5])
+                known_k = k0
+            for g in range(0, strips, GROUP):
+                group = min(GROUP, strips - g)
+                line = g * all_lines // strips
+                j, end = line * lanes, min(n_j, (g + group) * all_lines // strips * lanes)
+                near = True  # columns one after another
+                for c in range(j + 1, end):
+                    near &= places[3, c] == places[3, j] + (c - j) * size
+                # strips that are read where they lie: whole lines
+                direct = g
+                if near and (n_i <= FEW or n_j * n_k * size <= NEAR):
+                    direct += group - (end % lanes != 0)
+                for k in range(0, n_k if near and direct < g + group else 0, ROWS):
+                    for s in range(direct, g + group):
+                        first, last = s * all_lines // strips, (s + 1) * all_lines // strips
+                        lines, c = last - first, first * lanes
+                        pack_rows(
+                            strip, packed + ((first - line) * n_k + k * lines) * LINE, lines,
+                            of_right + places[3, c], places[5], k, min(ROWS, n_k - k), n_j - c,
+                        )  # fmt: skip
+                for s in range(g, g + group):
+                    first, last = s * all_lines // strips, (s + 1) * all_lines // strips
+                    lines, j = last - first, first * lanes
+                    count = min(lines * lanes, n_j - j)
+                    source = packed + (first - line) * n_k * LINE
+                    if s < direct:
+                        source = of_right + places[3, j]
+                    if not near:
+                        for at in range(lines):
+                            pack_turned(
+                                strip, source + at * LINE, lines * LINE, of_right, places[3],
+                                j + at * lanes, places[5], n_k, lanes, size,
+                            )  # fmt: skip
+                    is_direct = True
+                    for c in range(1, count):
+                        is_direct &= places[2, j + c] == places[2, j] + c * size
+                    bands = (n_i + HIGHEST - 1) // HIGHEST
+                    i = 0
+                    for band in range(bands):
+                        height = (n_i - i + bands - band - 1) // (bands - band)
+                        if is_direct:
+                            multiply_strip(
+                                strip, height, lines, to + places[2, j], places[0], of_left, places[1], i,
+                                places[4], source, places[5], s >= direct, n_k, count, k0 > 0, ahead,
+                            )  # fmt: skip
+                        else:
+                            multiply_strip(
+                                strip, height, lines, sums, places[6], of_left, places[1][i:], 0,
+                                places[4], source, places[5], s >= direct, n_k, lines * lanes, False, ahead,
+                            )  # fmt: skip
+                            for r in range(height):
+                                add_line(
+                                    strip, to + places[0, i + r], places[2], j, count,
+                                    sums + places[6, r], k0 > 0,
+                                )  # fmt: skip
+                        i += height
+
+
+@part
+def pack_turned(
+    strip: Any, to: int, pitch: int, src: int, columns: Any, first: int, offsets: Any, depth: int,
+    lanes: int, size: int,
+) -> None:  # fmt: skip
+    """One line of columns of a strip, which do not lie one after another: contracted elements that do are
+    transposed in registers."""
+    k = 0
+    while k < depth:
+        is_run = k + lanes <= depth
+        if is_run:
+            for c in range(1, lanes):
+                is_run &= offsets[k + c] == offsets[k] + c * size
+        if is_run:
+            turn_lines(strip, to + k * pitch, pitch, src + offsets[k], columns, first)
+            k += lanes
+            continue
+        for c in range(lanes):
+            copy_element(strip, to + k * pitch + c * size, src + offsets[k] + columns[first + c])
+        k += 1
+
+
+@part
+def add_line(
+    like: Any, to: int, places: Any, first: int, count: int, sums: int, adds: bool
+) -> None:
+    """A row of a block of sums to where its columns lie."""
+    size = like.itemsize
+    for c in range(count):
+        target = to + places[first + c]
+        if adds:
+            add_element(like, target, sums + c * size)
+        else:
+            copy_element(like, target, sums + c * size)

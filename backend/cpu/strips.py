@@ -1,0 +1,161 @@
+"""Products of real matrices, of which one operand is read where it lies; see `kernels.strips`.
+
+out[b, i, j] = sum_k left[b, i, k] * right[b, k, j], where columns j are what lies one after another in the
+result: `left` is lhs or rhs. Scratch: some strips of `right` and a block of sums for each thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._base.options import num_threads
+from ..catalogue import DotDims
+from ..matrices import ALONE, LINE
+from ..protocol import Kernel
+from ..spec import ArraySpec, Shape
+from .buffers import empty_as
+from .kernels.strips import GROUP, multiply_strips
+from .strided import Axis, axis_table, element_strides, merge_axes, readable
+from .threads import parallel_for
+
+DTYPES = "fd"
+TILE = (256, 512)  # most rows and columns of a tile: with PART 512 KiB of float64, which stay in L2
+PART = 256  # contracted elements of a strip: of three lines, 48 KiB
+HIGHEST, WIDEST = (
+    8,
+    3,
+)  # rows of a block of sums and lines of its columns, at most; see registers.py
+LEAST = 1 << 17  # multiplications of a tile that is not cut further for the sake of more threads
+SHORT = 64  # rows and columns of a tile that is not cut further
+
+
+class _Prepared(NamedTuple):
+    """What the kernel is given besides addresses, for some strides."""
+
+    tiles: int
+    scratch: int  # elements
+    places: int  # of one kind
+    arguments: tuple[Any, ...]
+
+
+def bind_strips(dims: DotDims, output: ArraySpec) -> Kernel:
+    """A kernel for one `dot_general` of DTYPES; tables are kept for the strides last seen."""
+    dtype, is_turned = output.dtype, _is_turned(dims, output)
+    odd = dtype.itemsize - 1  # bits of an address at which no element lies
+    kept: list[tuple[Any, _Prepared | None]] = [(None, None)]
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        target = empty_as(output) if out is None else out
+        threads = num_threads()
+        key = (threads, target.strides, lhs.strides, rhs.strides)
+        to, of_lhs, of_rhs = target.ctypes.data, lhs.ctypes.data, rhs.ctypes.data
+        seen, now = kept[0]  # read once: another thread may put its own there at any time
+        if now is None or seen != key or (to | of_lhs | of_rhs) & odd:
+            if any(element_strides(x) is None for x in (target, lhs, rhs)):
+                np.copyto(target, run(readable(lhs), readable(rhs)))
+                return target
+            now = _prepared(dims, is_turned, threads, target, lhs, rhs)
+            kept[0] = (key, now)
+        addresses = (to, of_rhs, of_lhs) if is_turned else (to, of_lhs, of_rhs)
+
+        def piece(start: int, stop: int) -> None:
+            scratch, places = np.empty(now.scratch, dtype), np.empty((7, now.places), np.int64)
+            multiply_strips(start, stop, *addresses, *now.arguments, scratch, places)
+
+        parallel_for(piece, now.tiles)
+        return target
+
+    return run
+
+
+def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
+    """Upper bound of the scratch of all threads."""
+    sizes = _sizes(dims, _is_turned(dims, output), output.dtype.itemsize, threads)
+    return threads * (
+        _elements(sizes, output.dtype) * output.dtype.itemsize + 7 * 8 * _places(sizes)
+    )
+
+
+def _is_turned(dims: DotDims, output: ArraySpec) -> bool:
+    """Whether rows of the result are what the kernel takes for columns: what lies one after another."""
+    order = range(len(output.shape)) if output.layout is None else output.layout
+    last = next((axis for axis in reversed(order) if output.shape[axis] > 1), -1)
+    return 0 <= last - len(dims.lhs_batch) < len(dims.lhs_free)
+
+
+def _prepared(
+    dims: DotDims, is_turned: bool, threads: int, out: Any, lhs: Any, rhs: Any
+) -> _Prepared:
+    sizes = _sizes(dims, is_turned, out.itemsize, threads)
+    m, n, _, rows, columns, _ = sizes
+    tiles = dims.batch * -(-m // rows) * -(-n // columns)
+    tables = _tables(dims, is_turned, out, lhs, rhs)
+    return _Prepared(tiles, _elements(sizes, out.dtype), _places(sizes), (*tables, np.array(sizes)))
+
+
+def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape:
+    """What the kernel calls `sizes`. Smaller tiles give every thread some; they change no sum."""
+    m, n, k = (dims.n, dims.m, dims.k) if is_turned else (dims.m, dims.n, dims.k)
+    width = WIDEST * (LINE // itemsize)
+    rows, columns = _cut(m, -(-m // TILE[0]), HIGHEST), _cut(n, -(-n // TILE[1]), width)
+    wanted = 4 * threads if threads > 1 and dims.batch * m * n * k >= ALONE else 1
+    while dims.batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
+        if rows >= columns and rows > SHORT:
+            rows = _cut(rows, 2, HIGHEST)
+        elif columns > SHORT:
+            columns = _cut(columns, 2, width)
+        elif rows > SHORT:
+            rows = _cut(rows, 2, HIGHEST)
+        else:
+            break
+    return m, n, k, rows, columns, min(PART, k)
+
+
+def _cut(n: int, parts: int, block: int) -> int:
+    """Rows or columns of one of so many equal parts, all but the last in whole blocks."""
+    return min(n, -(-n // (parts * block)) * block)
+
+
+def _elements(sizes: Shape, dtype: np.dtype[Any]) -> int:
+    """Of strips, and of a block of sums."""
+    lanes = LINE // dtype.itemsize
+    lines = min(GROUP * WIDEST, -(-sizes[4] // lanes)) * sizes[5]
+    return (lines + HIGHEST * WIDEST) * lanes
+
+
+def _places(sizes: Shape) -> int:
+    """Most rows, columns with a line beyond the edge, or contracted elements."""
+    return max(HIGHEST, sizes[3], sizes[4] + LINE, sizes[5])
+
+
+def _tables(dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any) -> tuple[Any, ...]:
+    """Sizes and strides of batch axes, rows, columns and contracted axes, in bytes.
+
+    Rows and columns are walked as they lie in the result; contracted elements as in the operand with the
+    columns, if they are neighbours there, else as in the other.
+    """
+    to, left, right = out.strides, lhs.strides, rhs.strides
+    n_batch, n_left = len(dims.lhs_batch), len(dims.lhs_batch + dims.lhs_free)
+    batch = [
+        (lhs.shape[i], to[axis], left[i], right[j])
+        for axis, (i, j) in enumerate(zip(dims.lhs_batch, dims.rhs_batch, strict=True))
+    ]
+    rows: list[Axis] = [
+        (lhs.shape[i], to[axis], left[i]) for axis, i in enumerate(dims.lhs_free, n_batch)
+    ]
+    columns: list[Axis] = [
+        (rhs.shape[j], to[axis], right[j]) for axis, j in enumerate(dims.rhs_free, n_left)
+    ]
+    pairs = zip(dims.lhs_contracting, dims.rhs_contracting, strict=True)
+    contracted: list[Axis] = [(lhs.shape[i], left[i], right[j]) for i, j in pairs]
+    if is_turned:
+        batch = [(n, x, z, y) for n, x, y, z in batch]
+        rows, columns = columns, rows
+        contracted = [(n, y, x) for n, x, y in contracted]
+    is_near = any(abs(axis[2]) == out.itemsize and axis[0] > 1 for axis in contracted)
+    contracted.sort(key=lambda axis: -abs(axis[2 if is_near else 1]))
+    rows, columns = (sorted(axes, key=lambda axis: -abs(axis[1])) for axes in (rows, columns))
+    groups = (merge_axes(axes) for axes in (rows, columns, contracted))
+    return axis_table(merge_axes(batch), 3), *map(axis_table, groups)

@@ -1,0 +1,265 @@
+"""Products in strips: any sizes and strides, edges of tiles and strips, and when they are chosen."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.backend.calls import LAYOUTS, OUT_LAYOUTS, Call, dot, junk, lay_out, operands
+from tests.backend.test_blocked import LINES, SHAPES, SIZES, near
+from tests.backend.test_loops import reference
+
+from einloom._base.options import options
+from einloom.backend.cost_model import CostModel
+from einloom.backend.cpu import cpu, strips
+from einloom.backend.matrices import Contraction, strip_seconds
+
+BACKEND = cpu()
+NOBODY = 0  # PROT_NONE
+DTYPES = ["float64", pytest.param("float32", marks=pytest.mark.slow)]
+MORE: list[tuple[str, Call]] = [
+    ("a strip read where it lies", dot((5, 40), (40, 48), contracting=((1,), (0,)))),
+    ("and one that is packed", dot((5, 40), (40, 53), contracting=((1,), (0,)))),
+    ("groups of strips", dot((30, 70), (70, 1100), contracting=((1,), (0,)))),
+    ("the same of columns", dot((1100, 70), (70, 30), contracting=((1,), (0,)))),
+    ("contracted elements last in both", dot((30, 70), (50, 70), contracting=((1,), (1,)))),
+    ("first in both", dot((300, 30), (300, 50), contracting=((0,), (0,)))),
+    ("three parts of contracted elements", dot((9, 600), (600, 25), contracting=((1,), (0,)))),
+    *(("a vector", dot(*x)) for x in (((7, 40), (40,), ((), ()), ((1,), (0,))),)),
+    ("a number for each matrix", dot((5, 40), (5, 40), ((0,), (0,)), ((1,), (1,)))),
+]
+
+
+def in_strips(call: Call, *arrays: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """By this engine, whatever the sizes."""
+    with options(engine="strips"):
+        assert BACKEND.engine(call.op, call.attrs, call.specs(arrays[0].dtype)) == "strips"
+        return np.asarray(BACKEND.apply(call.op, call.attrs, *arrays, out=out))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_shapes(dtype: str, rng: np.random.Generator) -> None:
+    for what, call in (*SHAPES, *MORE):
+        for k, layout in enumerate(LAYOUTS):
+            arrays = operands(call, dtype, layout, rng)
+            to = OUT_LAYOUTS[k % len(OUT_LAYOUTS)]
+            out = junk(call.output(np.dtype(dtype)), to, rng)
+            near(in_strips(call, *arrays), call, *arrays)
+            assert in_strips(call, *arrays, out=out) is out, what
+            near(out, call, *arrays)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lines_and_turned_lines(dtype: str, rng: np.random.Generator) -> None:
+    for call in LINES:
+        for layout in ("C", "unaligned"):
+            arrays = operands(call, dtype, layout, rng)
+            near(in_strips(call, *arrays), call, *arrays)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=100)
+@given(
+    groups=st.tuples(*[SIZES] * 4),
+    tile=st.sampled_from([(1, 1), (3, 5), (8, 24), (256, 512)]),
+    part=st.sampled_from([1, 3, 256]),
+    layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 2, st.sampled_from(OUT_LAYOUTS)),
+    threads=st.sampled_from([1, 3]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_any_sizes_and_strides(
+    dtype: str,
+    groups: tuple[tuple[int, ...], ...],
+    tile: tuple[int, int],
+    part: int,
+    layouts: tuple[str, str, str],
+    threads: int,
+    seed: int,
+) -> None:
+    """Axes of each role in any order, on both sides; tiles and strips that have edges everywhere."""
+    rng = np.random.default_rng(seed)
+    batch, left, right, contracted = groups
+    axes, shapes = [], []
+    for free in (left, right):
+        sizes = np.array(batch + contracted + free, int)
+        order = rng.permutation(len(sizes))
+        shapes.append(tuple(int(n) for n in sizes[order]))
+        axes.append(tuple(int(i) for i in np.argsort(order)))
+    b, k = len(batch), len(batch + contracted)
+    call = dot(*shapes, tuple(x[:b] for x in axes), tuple(x[b:k] for x in axes))
+    lhs, rhs = (
+        lay_out(rng.standard_normal(shape).astype(dtype), layout, rng)
+        for shape, layout in zip(shapes, layouts, strict=False)
+    )
+    out = junk(call.output(np.dtype(dtype)), layouts[2], rng)
+    with pytest.MonkeyPatch.context() as patch, options(threads=threads):
+        patch.setattr(strips, "TILE", tile)
+        patch.setattr(strips, "PART", part)
+        patch.setattr(strips, "ALONE", 0)
+        patch.setattr(strips, "LEAST", 0)
+        assert in_strips(call, lhs, rhs, out=out) is out
+    near(out, call, lhs, rhs)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("turned", [False, True])
+def test_infinite_and_nan(dtype: str, turned: bool) -> None:
+    """They reach the sums that they are in, and no others, edges of strips included."""
+    lhs, rhs = np.ones((21, 9), dtype), np.ones((9, 35), dtype)
+    lhs[20, 3], lhs[4, 0], rhs[5, 34] = np.inf, np.nan, -np.inf
+    with np.errstate(all="ignore"):
+        want = np.array([[np.sum(x * y) for y in rhs.T] for x in lhs])
+    call = dot((21, 9), (35, 9) if turned else (9, 35), contracting=((1,), (1 if turned else 0,)))
+    got = in_strips(call, lhs, np.ascontiguousarray(rhs.T) if turned else rhs)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_nothing_beyond_the_operands_is_written(rng: np.random.Generator) -> None:
+    """A result inside a larger array: its neighbours keep what they are, NaN among operands' stay out."""
+    m, n, k = 11, 19, 13
+    lhs, rhs = np.full((m + 2, k + 2), np.nan), np.full((k + 2, n + 2), np.nan)
+    lhs[1:-1, 1:-1], rhs[1:-1, 1:-1] = rng.random((m, k)), rng.random((k, n))
+    call = dot((m, k), (k, n), contracting=((1,), (0,)))
+    for turned in (False, True):
+        whole = np.full((n + 2, m + 2) if turned else (m + 2, n + 2), 7.0)
+        out = (whole.T if turned else whole)[1:-1, 1:-1]
+        in_strips(call, lhs[1:-1, 1:-1], rhs[1:-1, 1:-1], out=out)
+        np.testing.assert_allclose(out, lhs[1:-1, 1:-1] @ rhs[1:-1, 1:-1], rtol=1e-13)
+        out[...] = 7
+        assert (whole == 7).all()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are protected by mprotect")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nothing_beyond_the_operands_is_read(dtype: str, rng: np.random.Generator) -> None:
+    """Each operand ends where memory does that nobody may read."""
+    libc, page = ctypes.CDLL(None), mmap.PAGESIZE
+    libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+    def last(shape: tuple[int, ...]) -> np.ndarray:
+        count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        whole = -(-count // page) * page
+        memory = np.frombuffer(mmap.mmap(-1, whole + page), np.uint8)
+        assert libc.mprotect(memory.ctypes.data + whole, page, NOBODY) == 0
+        x = memory[whole - count : whole].view(dtype).reshape(shape)
+        x[...] = rng.random(shape)
+        return x
+
+    for m, n, k in ((3, 20, 30), (40, 53, 30), (30, 9, 300), (20, 48, 17)):
+        for left in ((m, k), (k, m)):
+            for right in ((k, n), (n, k)):
+                contracting = (left.index(k),), (right.index(k),)
+                call = dot(left, right, contracting=contracting)
+                lhs, rhs = last(left), last(right)
+                near(in_strips(call, lhs, rhs, out=last((m, n))), call, lhs, rhs)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_same_bits_for_any_number_of_threads(dtype: str, rng: np.random.Generator) -> None:
+    call = dot((3, 270, 300), (3, 300, 90), ((0,), (0,)), ((2,), (1,)))
+    arrays = operands(call, dtype, "C", rng)
+    results = []
+    for threads in (1, 2, 3, 8):
+        with options(threads=threads):
+            results.append(in_strips(call, *arrays).tobytes())
+    assert len(set(results)) == 1
+
+
+def test_one_kernel_in_eight_threads(rng: np.random.Generator) -> None:
+    """Tables for the strides of one thread are never used on the operands of another."""
+    call = dot((3, 2, 40), (3, 40, 20), ((0,), (0,)), ((2,), (1,)))
+    dtype = np.dtype("float64")
+    with options(engine="strips"):
+        kernel = BACKEND.bind(call.op, call.attrs, call.specs(dtype), call.outputs(dtype))
+    sets = [operands(call, dtype, layout, rng) for layout in LAYOUTS]
+    wants = [reference(call.attrs, *arrays) for arrays in sets]
+
+    def work(n: int) -> None:
+        for _ in range(100):
+            np.testing.assert_allclose(kernel(*sets[n]), wants[n], rtol=1e-9, atol=1e-12)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(len(sets))))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_scratch_is_bounded() -> None:
+    call = dot((4096, 4096), (4096, 4096), contracting=((1,), (0,)))
+    specs = call.specs(np.dtype("float64"))
+    with options(engine="strips"):
+        one, eight = (cpu(threads=n).scratch_bytes(call.op, call.attrs, specs) for n in (1, 8))
+    copies = 3 * specs[0].nbytes  # were their strides no whole elements
+    assert 0 < one - copies < 1 << 20
+    assert eight - copies <= 8 * (one - copies)
+
+
+# ---- when they are chosen ------------------------------------------------------------------------
+
+MODEL = CostModel()
+THIN = Contraction({0: 20, 1: 4000, 2: 400}, (), (0,), (1,), (2,))
+
+
+def chosen(step: Contraction, *orders: Any) -> bool:
+    return strip_seconds(step, orders, MODEL) is not None  # type: ignore[arg-type]
+
+
+def test_thin_products_are_in_strips() -> None:
+    """Where columns lie one after another in the result and in their operand, on either side."""
+    assert chosen(THIN, (0, 2), (2, 1), (0, 1))
+    assert chosen(THIN, (2, 0), (2, 1), (0, 1))
+    turned = Contraction(THIN.sizes, (), (1,), (0,), (2,))
+    assert chosen(turned, (2, 1), (2, 0), (0, 1))
+    square = Contraction({0: 400, 1: 400, 2: 400}, (), (0,), (1,), (2,))
+    assert not chosen(square, (0, 2), (2, 1), (0, 1))  # BLAS takes no longer
+
+
+def test_what_is_read_or_written_one_by_one_is_not() -> None:
+    sizes = {0: 20, 1: 40, 2: 100, 3: 400}
+    step = Contraction(sizes, (), (0,), (1, 2), (3,))
+    orders = (0, 3), (3, 1, 2), (0, 1, 2)
+    assert chosen(step, *orders)
+    assert not chosen(step, (0, 3), (3, 2, 1), (0, 1, 2))  # another last column
+    two = Contraction({0: 64, 1: 64, 2: 4, 3: 1024}, (), (0,), (1,), (2, 3))
+    assert chosen(two, (2, 0, 3), (2, 1, 3), (0, 1))
+    assert not chosen(two, (2, 0, 3), (3, 1, 2), (0, 1))  # another last element
+    batch = Contraction({0: 20, 1: 400, 2: 400, 3: 16}, (3,), (0,), (1,), (2,))
+    assert not chosen(batch, (3, 0, 2), (3, 2, 1), (0, 1, 3))  # batch last
+
+
+def test_rows_that_are_turned_must_be_many() -> None:
+    """Where contracted elements are last in the operand with the columns."""
+    few = Contraction({0: 20, 1: 4000, 2: 400}, (), (0,), (1,), (2,))
+    assert chosen(few, (0, 2), (2, 1), (0, 1))
+    assert not chosen(few, (0, 2), (1, 2), (0, 1))
+
+
+def test_columns_that_fill_few_lanes_are_not() -> None:
+    """20 columns are 24 lanes of float64, but 32 of float32."""
+    tall = Contraction({0: 4000, 1: 20, 2: 400}, (), (0,), (1,), (2,))
+    assert chosen(tall, (0, 2), (2, 1), (0, 1))
+    half = Contraction(tall.sizes, (), (0,), (1,), (2,), 4, 2.0)
+    assert not chosen(half, (0, 2), (2, 1), (0, 1))
+
+
+def test_small_complex_and_streamed_work_is_not() -> None:
+    orders = (0, 2), (2, 1), (0, 1)
+    small = Contraction({0: 20, 1: 100, 2: 100}, (), (0,), (1,), (2,))
+    assert not chosen(small, *orders)
+    wide = Contraction(THIN.sizes, (), (0,), (1,), (2,), 16, 0.25)
+    assert not chosen(wide, *orders)
+    streamed = Contraction({0: 2000, 1: 2000, 2: 2}, (), (0,), (1,), (2,))
+    assert not chosen(streamed, *orders)
+    with options(small=float("inf")):
+        assert not chosen(THIN, *orders)
+    assert chosen(THIN, *orders)
