@@ -62,6 +62,13 @@ class CostModel(NamedTuple):
         a, b, c = self.threaded if is_threaded else self.edges
         return slow / (slow + a) * fast / (fast + b) * k / (k + c)
 
+    def most_speed(self, m: int, n: int, k: int) -> float:
+        """What `speed` never exceeds for at most m rows and n columns, or the other way round."""
+        a, b, c = map(min, self.edges, self.threaded)
+        return max(
+            m / (m + a) * n / (n + b), n / (n + a) * m / (m + b)
+        ) * (k / (k + c)) * max(1.0, self.strided)  # fmt: skip
+
 
 class Models:
     """The model in use: this machine's where it was tuned, else the shipped one; looked for once."""

@@ -13,7 +13,7 @@ costs nothing, which is how the orders of a whole program are searched.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -87,6 +87,29 @@ class Contraction:
         """Sizes of the groups: batch, m, n, k."""
         batch, m, n, k = map(self.size, (self.batch, self.rows, self.columns, self.contracted))
         return batch, m, n, k
+
+    @cached_property
+    def packings(self) -> list[tuple[int, int, int, tuple[bool, bool, bool]]]:
+        """What may be copied, the fewest bytes first: bytes, arrays, and its place among PACKINGS."""
+        return sorted(
+            (
+                sum(n for n, copied in zip(self.nbytes, packed, strict=True) if copied),
+                sum(packed),
+                rank,
+                packed,
+            )
+            for rank, packed in enumerate(PACKINGS)
+        )
+
+    @cached_property
+    def runs(self) -> dict[tuple[int, Order, Order, int | None], Labels]:
+        """What `_longest_run` found, by group, orders and end: searches ask for the same again and again."""
+        return {}
+
+    @cached_property
+    def has_ones(self) -> bool:
+        """Whether some label has one element."""
+        return 1 in self.sizes.values()
 
     @cached_property
     def nbytes(self) -> tuple[int, int, int]:
@@ -209,33 +232,31 @@ def _planned(step: Contraction, given: Orders, model: CostModel) -> Products:
         groups = (step.rows, step.columns, step.contracted)
         return Products(math.inf, sum(step.nbytes), (True, True, True), *groups, batch)
     streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
+    # without any copy it takes no less
+    floor = max(macs / (model.products * step.rate * model.most_speed(m, n, k)), streamed)
     best: Products | None = None
-    for packed in PACKINGS:
-        if any(copied and order is None for copied, order in zip(packed, given, strict=True)):
-            continue  # nothing is copied into an order that is free anyway
-        orders: list[Order] = [*given]
-        copied_bytes = 0
-        for at in range(3):
-            if packed[at]:
-                copied_bytes += step.nbytes[at]
-                orders[at] = None
-        copying = copied_bytes / model.moves + sum(packed) * model.copy
-        if best is not None and best.seconds <= copying + streamed:
+    matrices_of = _Matrices(step, given)
+    first = len(PACKINGS)  # of what takes equally long, the first of all ways to pack is taken
+    for copied_bytes, count, rank, packed in step.packings:
+        copying = copied_bytes / model.moves + count * model.copy
+        if best is not None and best.seconds < copying + floor:
             continue
-        found = _matrices(step, orders)
+        found = matrices_of(packed)
         if found is None:
             continue
         rows, columns, contracted = found
         slow, fast = step.size(rows), step.size(columns)
         calls = macs // (slow * fast * k)
-        turned = slow > fast if orders[2] is None else orders[2][-1:] == rows[-1:] != ()
+        written = None if packed[2] else given[2]
+        turned = slow > fast if written is None else written[-1:] == rows[-1:] != ()
         if turned:
             slow, fast = fast, slow
         rate = model.products * step.rate * model.speed(slow, fast, k, calls)
         if calls > batch and macs < ENOUGH:
             rate *= model.strided
         seconds = max(macs / rate, streamed) + calls * model.call + copying
-        if best is None or seconds < best.seconds:
+        if best is None or seconds < best.seconds or (seconds == best.seconds and rank < first):
+            first = rank
             best = Products(seconds, copied_bytes, packed, rows, columns, contracted, calls)
         if copied_bytes == 0 and calls == batch and (slow <= fast or slow >= WIDEST):
             break  # nothing can be better
@@ -312,7 +333,9 @@ def strip_seconds(step: Contraction, given: Orders, model: CostModel | None = No
 
 def _long(step: Contraction, order: Order) -> Order:
     """The labels of more than one element."""
-    return None if order is None else tuple(x for x in order if step.sizes[x] > 1)
+    if order is None or not step.has_ones:
+        return order
+    return tuple(x for x in order if step.sizes[x] > 1)
 
 
 def _packs_well(step: Contraction, lhs: Order, rhs: Order, out: Order, columns: Labels) -> bool:
@@ -370,42 +393,69 @@ PACKINGS: tuple[tuple[bool, bool, bool], ...] = (
 )
 
 
-def _matrices(step: Contraction, orders: Sequence[Order]) -> tuple[Labels, Labels, Labels] | None:
-    """Labels of the rows, columns and contracted axis of one matrix product; None if BLAS cannot read or
-    write matrices in these orders."""
-    lhs, rhs, out = orders
-    ends: dict[str, int] = {}
-    for order, groups in (
-        (lhs, (("rows", step.rows), ("contracted", step.contracted))),
-        (rhs, (("columns", step.columns), ("contracted", step.contracted))),
-        (out, (("rows", step.rows), ("columns", step.columns))),
-    ):
-        if not order or not any(labels for _, labels in groups):  # a number for each loop
-            continue
-        last = order[-1]
-        for name, labels in groups:
-            if last in labels:
-                if ends.setdefault(name, last) != last:
+BATCH, ROWS, COLUMNS, CONTRACTED = range(4)
+SIDES = ((ROWS, CONTRACTED), (COLUMNS, CONTRACTED), (ROWS, COLUMNS))  # groups of lhs, rhs, out
+
+
+class _Matrices:
+    """What one product of matrices may be where arrays are in these orders, or packed."""
+
+    def __init__(self, step: Contraction, orders: Orders) -> None:
+        self.step, self.orders = step, orders
+        self.groups = groups = (step.batch, step.rows, step.columns, step.contracted)
+        # the group of each array's last label, BATCH for one of no matrix; None for a number for each loop
+        self.ends: list[tuple[int, int] | None] = []
+        for order, (one, other) in zip(orders, SIDES, strict=True):
+            end: tuple[int, int] | None = None
+            if order and (groups[one] or groups[other]):
+                last = order[-1]
+                group = one if last in groups[one] else other if last in groups[other] else BATCH
+                end = group, last
+            self.ends.append(end)
+
+    def __call__(self, packed: tuple[bool, bool, bool]) -> tuple[Labels, Labels, Labels] | None:
+        """Labels of the rows, columns and contracted axis of one matrix product; None if BLAS cannot read or
+        write matrices in these orders, or if what is packed has no order yet: it is free anyway."""
+        ends: dict[int, int] = {}
+        orders: list[Order] = [*self.orders]
+        for side in range(3):
+            if packed[side]:
+                if orders[side] is None:
+                    return None
+                orders[side] = None
+            elif (end := self.ends[side]) is not None:
+                group, last = end
+                if group == BATCH:
+                    return None  # unit stride along a batch axis
+                if ends.setdefault(group, last) != last:
                     return None  # two arrays have unit stride along different axes of one group
-                break
-        else:
-            return None  # unit stride along a batch axis
-    contracted = _longest_run(step, step.contracted, lhs, rhs, ends.get("contracted"))
-    if len(contracted) != len(step.contracted):
-        return None
-    rows = _longest_run(step, step.rows, lhs, out, ends.get("rows"))
-    columns = _longest_run(step, step.columns, rhs, out, ends.get("columns"))
-    if (step.rows and not rows) or (step.columns and not columns):
-        return None
-    return rows, columns, contracted
+        lhs, rhs, out = orders
+        contracted = self._run(CONTRACTED, lhs, rhs, ends)
+        if len(contracted) != len(self.step.contracted):
+            return None
+        rows = self._run(ROWS, lhs, out, ends)
+        if self.step.rows and not rows:
+            return None
+        columns = self._run(COLUMNS, rhs, out, ends)
+        if self.step.columns and not columns:
+            return None
+        return rows, columns, contracted
+
+    def _run(self, group: int, first: Order, second: Order, ends: dict[int, int]) -> Labels:
+        labels = self.groups[group]
+        if len(labels) < 2:
+            return labels
+        runs, key = self.step.runs, (group, first, second, ends.get(group))
+        found = runs.get(key)
+        if found is None:
+            found = runs[key] = _longest_run(self.step, labels, first, second, key[3])
+        return found
 
 
 def _longest_run(
     step: Contraction, labels: Labels, first: Order, second: Order, end: int | None
 ) -> Labels:
     """The largest run of `labels` that are neighbours in both orders, with `end` last if that is given."""
-    if len(labels) < 2:
-        return labels
     if first is None or second is None:
         order, other = (first or second), None
         if order is None:

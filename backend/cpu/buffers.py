@@ -5,7 +5,8 @@ such pages takes longer than many a computation of it. `empty` lends memory of a
 takes it back when the last array that looks at it is gone: the lent array's base is a lease, every
 view of it keeps the lease alive, and only the lease's end returns the memory. Nobody can therefore be
 given memory that something still views. Memory is page-aligned. What exceeds the bound goes back
-to the system, as does everything when memory is short (seen at the next use, at most every 50 ms).
+to the system, as does everything when memory is short (seen at the next use, at most every 50 ms). Before
+32 MiB are kept the system is not asked for a bound.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ FAR = (
 )  # bytes from which kernels fetch ahead and write past the caches: no core's own holds them
 HUGE = 4 << 20  # bytes from which huge pages are asked for
 MOST = 4 << 30  # bytes kept, and no more than an eighth of what was available at first use
+UNASKED = (
+    32 << 20
+)  # bytes kept before the bound is asked for: to ask takes as long as a small contraction
 SCARCE = 1 / 16  # of the bound's base: below this, nothing is kept
 PATIENCE = 0.05  # seconds between questions to the system
 
@@ -55,8 +59,11 @@ class BufferCache:
     @property
     def limit(self) -> int:
         """Most bytes kept."""
+        return self._bounded(available_bytes) if self._limit is None else self._limit
+
+    def _bounded(self, room: Callable[[], int | None]) -> int:
         if self._limit is None:
-            self._limit = min(MOST, (available_bytes() or MOST) // 8)
+            self._limit = min(MOST, (room() or MOST) // 8)
         return self._limit
 
     def array(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
@@ -107,16 +114,21 @@ class BufferCache:
             memory = self._returned.popleft()
             self._lent -= len(memory)
             self._kept.append(memory)
-        excess = sum(len(memory) for memory in self._kept) - self.limit
+        kept = sum(map(len, self._kept))
+        if self._limit is None and kept <= UNASKED:
+            return
+        excess = kept - self.limit
         while excess > 0:
             excess -= len(self._kept.pop(0))
 
     def _release_when_scarce(self) -> None:
         now = time.monotonic()
-        if self._kept and now - self._asked > PATIENCE:
+        if not self._kept or self._asked == 0.0:
+            self._asked = self._asked or now  # the first question is not due at once either
+        elif now - self._asked > PATIENCE:
             self._asked = now
             room = available_bytes()
-            if room is not None and room < SCARCE * 8 * self.limit:
+            if room is not None and room < SCARCE * 8 * self._bounded(lambda: room):
                 self._kept.clear()
 
     def give_back(self, memory: Any) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
@@ -55,15 +55,30 @@ class _Step:
     known: dict[Orders, float] = field(default_factory=dict)
 
     def seconds(self, orders: dict[int, Axes]) -> float:
-        placed = self.order(0, orders), self.order(1, orders), self.order(2, orders)
-        if placed not in self.known:
-            self.known[placed] = plan_products(self.contraction, placed).seconds
-        return self.known[placed]
+        return self.placed(self.order(0, orders), self.order(1, orders), self.order(2, orders))
+
+    def placed(self, *orders: *Orders) -> float:
+        """Seconds with lhs, rhs and out in these orders."""
+        found = self.known.get(orders)
+        if found is None:
+            found = self.known[orders] = plan_products(self.contraction, orders).seconds
+        return found
+
+    def by_order(self, slot: int, orders: dict[int, Axes]) -> Callable[[Axes], float]:
+        """Seconds by the order of one slot, the others in `orders`."""
+        side, labels = self.slots.index(slot), self.labels[self.slots.index(slot)]
+        placed = [self.order(k, orders) for k in range(3)]
+
+        def seconds(order: Axes) -> float:
+            placed[side] = tuple([labels[axis] for axis in order])
+            return self.placed(*placed)
+
+        return seconds
 
     def order(self, side: int, orders: dict[int, Axes]) -> Order:
         """Labels as they lie in memory; None where nobody has decided."""
         axes, labels = orders.get(self.slots[side]), self.labels[side]
-        return None if axes is None else tuple(labels[axis] for axis in axes)
+        return None if axes is None else tuple([labels[axis] for axis in axes])
 
 
 def layout_assignment(program: Program, order: str = "K") -> Program:
@@ -197,9 +212,15 @@ def _searched(
         layout = None if slot in free else found.get(slot, program.slots[slot].layout)
         rows[slot] = tuple(range(len(program.slots[slot].shape))) if layout is None else layout
     orders = {slot: order for slot, order in rows.items() if slot not in free}
+    around = {slot: _around(slot, maker, reader) for slot in by_size}
+    seen: dict[int, list[Axes | None]] = {}  # what was decided around a slot when it was looked at
     for _ in range(SWEEPS):
         before = dict(orders)
         for slot in by_size:
+            decided = [orders.get(x) for x in around[slot]]
+            if seen.get(slot) == decided:
+                continue  # the same would come out
+            seen[slot] = decided
             if slot in results:
                 orders[slot] = _best_result(slot, maker[slot], orders, results[slot])
             else:
@@ -210,6 +231,12 @@ def _searched(
     if plain <= chosen:
         return dict.fromkeys(free)
     return {slot: None if orders[slot] == rows[slot] else orders[slot] for slot in by_size}
+
+
+def _around(slot: int, maker: dict[int, _Step], reader: dict[int, _Step]) -> list[int]:
+    """The other slots of the products that make and read this one."""
+    steps = [step for step in (maker.get(slot), reader.get(slot)) if step is not None]
+    return [x for step in steps for x in step.slots if x != slot]
 
 
 def _is_product(program: Program, ins: Instruction) -> bool:
@@ -231,10 +258,11 @@ def _best_order(slot: int, maker: _Step, reader: _Step, orders: dict[int, Axes])
     if slot in orders:
         candidates.insert(0, orders[slot])
     best, least = candidates[0], math.inf
-    tried = dict(orders)
+    made, read = maker.by_order(slot, orders), reader.by_order(slot, orders)
     for order in dict.fromkeys(candidates):
-        tried[slot] = order
-        seconds = maker.seconds(tried) + reader.seconds(tried)
+        seconds = made(order)
+        if seconds < least * (1 - 1e-9):
+            seconds += read(order)
         if seconds < least * (1 - 1e-9):
             best, least = order, seconds
     return best
@@ -242,15 +270,14 @@ def _best_order(slot: int, maker: _Step, reader: _Step, orders: dict[int, Axes])
 
 def _best_result(slot: int, maker: _Step, orders: dict[int, Axes], plain: Axes) -> Axes:
     """An order for what nobody reads but the caller: `plain`, or what costs clearly less."""
-    made, tried = maker.contraction, dict(orders)
+    made, taken = maker.contraction, maker.by_order(slot, orders)
     best, least = plain, math.inf
     for axes in (plain, _seen(maker, orders)):
         groups = _grouped(
             axes, [0 if x in made.batch else 1 if x in made.rows else 2 for x in axes]
         )
         for order in (axes, *(_joined(*some) for some in permutations(groups))):
-            tried[slot] = order
-            seconds = maker.seconds(tried)
+            seconds = taken(order)
             if seconds < least * GAIN:
                 best, least = order, seconds
     return best
