@@ -125,11 +125,28 @@ def is_tall(m: int, n: int, k: int) -> bool:
     return 2 * n <= m and n <= FEW and m * n * k >= THREADED
 
 
-def contraction_of(
-    dims: DotDims, lhs: ArraySpec, rhs: ArraySpec
-) -> tuple[Contraction, Labels, Labels]:
+Labelled = tuple[Contraction, Labels, Labels]
+_LABELLED: Quick[Labelled] = Quick("contractions in labels", 4096)
+
+
+def contraction_of(dims: DotDims, lhs: ArraySpec, rhs: ArraySpec) -> Labelled:
     """A dot_general in labels, and those of the axes of both operands. Labels 0, 1, ... are the axes of the
-    output, the contracted ones follow."""
+    output, the contracted ones follow.
+
+    Of equal dot_generals it is one object: many steps of a network are equal but for their slots, and each is
+    asked for by layouts, memory, threads and kernels in turn."""
+    key = (dims, lhs.shape, rhs.shape, lhs.dtype)
+    found = _LABELLED.items.get(key)
+    if found is None:
+        _LABELLED.misses += 1
+        found = _in_labels(dims, lhs, rhs)
+        _LABELLED.put(key, found)
+    else:
+        _LABELLED.hits += 1
+    return found
+
+
+def _in_labels(dims: DotDims, lhs: ArraySpec, rhs: ArraySpec) -> Labelled:
     left, right = [0] * len(lhs.shape), [0] * len(rhs.shape)
     count = 0
     groups: list[Labels] = []

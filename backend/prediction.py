@@ -8,12 +8,15 @@ from typing import NamedTuple
 from .catalogue import CATALOGUE, Attrs, known_dims
 from .cost_model import MODELS, RATES
 from .fusion import Labels, ProductFusionPlan
-from .matrices import contraction_of, orders_of, panel_seconds, plan_products
+from .matrices import contraction_of, orders_of, panel_seconds, plan_matrices, plan_products
 from .spec import ArraySpec, compute_dtype
 
 MOST = 1 << 63  # bytes that a machine can address
 START = 1e-6  # seconds of a kernel that has nothing to do
 TABLES = 5e-5  # seconds of one that is told by tables what to do
+COMPLEX = (
+    1.2e-7  # of each product of small complex matrices in numpy.matmul, beside what the model says
+)
 BROKEN = 3  # neighbours in memory at which the rate of lanes is half of that of long runs
 
 
@@ -74,6 +77,39 @@ def predict(
         return Prediction(START + in_blocks, 0, moved, work)
     found = plan_products(step, orders)
     return Prediction(START + found.seconds, found.copied_bytes, moved, work)
+
+
+class ProductSeconds(NamedTuple):
+    """Of one `dot_general`: by BLAS and NumPy alone, with kernels for products one by one, and what a kernel
+    for many products takes at least."""
+
+    plain: float = 0.0
+    compiled: float = 0.0
+    grouped: float = 0.0
+
+
+def product_seconds(
+    attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
+) -> ProductSeconds:
+    """Zeros where BLAS has no part in the choice."""
+    lhs, rhs = inputs
+    if lhs.dtype != rhs.dtype or lhs.dtype.char not in RATES:
+        return ProductSeconds()
+    step, left, right = contraction_of(known_dims(attrs, lhs.shape, rhs.shape), lhs, rhs)
+    work = math.prod(step.amounts)
+    if work == 0 or work > MOST:
+        return ProductSeconds()
+    orders, model = orders_of(step, left, right, (lhs, rhs, outputs[0])), MODELS.current
+    found = plan_products(step, orders)
+    if step.amounts[3] == 1:
+        return ProductSeconds(found.seconds, found.seconds, found.seconds)
+    matrices, in_blocks = plan_matrices(step, orders), panel_seconds(step, orders)
+    calls = matrices.calls * COMPLEX if lhs.dtype.kind == "c" and matrices.calls > 1 else 0.0
+    return ProductSeconds(
+        matrices.seconds + calls,
+        found.seconds if in_blocks is None else min(found.seconds, in_blocks),
+        work / (model.products * step.rate * model.across),
+    )
 
 
 def predict_lanes(plan: ProductFusionPlan) -> Prediction:

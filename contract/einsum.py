@@ -29,6 +29,7 @@ from .expression import ONE, ZERO, Expression, as_torch, native
 from .lower import is_view
 from .network import Network
 from .notation import Notation, resolve
+from .once import for_few_calls
 from .plan import Plan
 
 _EXPRESSIONS: Cache[Expression] = Cache(
@@ -169,7 +170,7 @@ def einsum(
         key = _key(notation, checked, out, asked._replace(optimize=_hashable_path(optimize)))
         expression = _EXPRESSIONS.get(key) if key is not None else None
     if expression is None:
-        expression = Expression(_planned(notation, checked, out, asked))
+        expression = for_few_calls(_planned(notation, checked, out, asked))
         if key is not None:
             _EXPRESSIONS.put(key, expression)
             if is_plain:
@@ -258,7 +259,7 @@ def _key(text: str | Notation, arrays: Any, out: Any, asked: Asked) -> Any:
         return None  # a fraction of what is available changes from call to call
     key = [text, *asked]
     key += (settings.small, settings.budget, settings.memory_limit, settings.engine)
-    key.append(settings.provider)
+    key += (settings.provider, settings.patience)
     key.append(settings.threads)  # products are shared out for a number of threads
     if out is not None:
         if type(out) is not np.ndarray:

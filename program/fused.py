@@ -85,10 +85,11 @@ def fuse(program: Program, backend: Backend, *, products: bool = True) -> Progra
 
 
 def _chains(program: Program, least: float) -> tuple[ProductGroup, ...]:
-    """Groups of products; none where another engine is asked for, all that there are where theirs is."""
+    """Groups of products; none where another engine is asked for, or no kernels; all that there are where
+    their engine is."""
     asked = get_options().engine
     if asked is None:
-        return product_groups(program, least)
+        return () if get_options().provider == "plain" else product_groups(program, least)
     return product_groups(program, 0, 1) if asked == "lanes" else ()
 
 

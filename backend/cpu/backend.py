@@ -54,9 +54,12 @@ from .threads import parallel_for, stay
 def _later(module: str, name: str) -> Any:
     """A function of a neighbour that few processes need: its module is loaded at the first call."""
 
+    @cache
+    def function() -> Any:
+        return getattr(import_module(f".{module}", __package__), name)
+
     def call(*arguments: Any, **keywords: Any) -> Any:
-        function = getattr(import_module(f".{module}", __package__), name)
-        return function(*arguments, **keywords)
+        return function()(*arguments, **keywords)
 
     return call
 
@@ -244,6 +247,8 @@ class CpuBackend:
     def fuse(self, plan: FusionPlan) -> Kernel | None:
         if isinstance(plan, ProductFusionPlan):
             plan.check()
+            if (self.provider or get_options().provider) == "plain" and not get_options().engine:
+                return None
             kernel = _later("lanes", "bind_lanes")(plan)
             return None if kernel is None else self._own(kernel)
         values = plan.values()
@@ -506,7 +511,8 @@ def cpu(threads: int | None = None, provider: str | None = None) -> CpuBackend:
 
     Args:
         threads: of its kernels; None: as many as the options in force say.
-        provider: "blas" or "native", as in `options`; None: that of the options in force when an op is bound.
+        provider: "blas", "native" or "plain", as in `options`; None: that of the options in force when an op
+            is bound.
 
     Raises:
         OptionError: another number of threads or provider.

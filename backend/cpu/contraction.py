@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..._base.caches import Quick
 from ..._base.options import get_options, num_threads
 from ..catalogue import Attrs, DotDims, infer, known_dims
+from ..cost_model import MODELS
 from ..fusion import ElementwiseFusionPlan, FusionStep
 from ..matrices import (
     TINY,
@@ -70,8 +72,27 @@ def dot_engine(
 
     Half precisions that are not blocked take the rung of float32. One more runs everything, but only where
     it is asked for: sum product, which forms all products by broadcasting and adds them up. The provider
-    "native" takes it for what would be BLAS's and no kernel of ours runs.
+    "native" takes it for what would be BLAS's and no kernel of ours runs. The provider "plain" has neither
+    blocks, strips nor loops for real and complex numbers.
     """
+    now = get_options()
+    key = (dims, inputs, output, now.small, now.engine, now.provider, MODELS.current)
+    found = _ENGINES.items.get(key)
+    if found is None:
+        _ENGINES.misses += 1
+        found = _engine(dims, inputs, output)
+        _ENGINES.put(key, found)
+    else:
+        _ENGINES.hits += 1
+    return found
+
+
+_ENGINES: Quick[Engine] = Quick("engines of products", 4096)
+
+
+def _engine(
+    dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None = None
+) -> Engine:
     if _work(dims) == 0:
         return "zeros"
     dtype, asked = inputs[0].dtype, get_options().engine
@@ -88,8 +109,11 @@ def dot_engine(
     for engine, can_run in _able(dims, dtype).items():
         if engine == asked and can_run:
             return engine
-    if is_blas and get_options().provider == "native":
+    provider = get_options().provider
+    if is_blas and provider == "native":
         return _without_blas(dims, inputs, output)
+    if is_blas and provider == "plain":
+        return "multiply" if dims.k == 1 else "gemm" if dims.batch == 1 else "batched gemm"
     if dtype.char in strips.DTYPES and plan_products(*_step(dims, inputs, output)).in_strips:
         return "strips"
     if is_blas and dims.batch == 1 and dims.k > 1:
@@ -137,6 +161,8 @@ def _suits_blocks(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     if dims.batch * m * n * k < max(1, get_options().small):
         return False
     if dtype.char in BLAS:
+        if get_options().provider == "plain":
+            return False
         step, orders = _step(dims, inputs, output)
         in_panels = panel_seconds(step, orders)
         return in_panels is not None and in_panels < plan_products(step, orders).seconds

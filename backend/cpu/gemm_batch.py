@@ -74,7 +74,7 @@ def gemm_batch(
 
 def _by_blas() -> frozenset[str]:
     """Dtypes whose products BLAS makes."""
-    return BLAS if get_options().provider == "blas" else frozenset()
+    return frozenset() if get_options().provider == "native" else BLAS
 
 
 def _products(backend: Backend, pairs: Pairs, work: Sequence[int], threads: int) -> list[Any]:

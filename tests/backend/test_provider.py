@@ -133,6 +133,32 @@ def test_programs_and_einsum(no_blas: None, rng: np.random.Generator) -> None:
         einloom.einsum("ij,jk,kl->il", x, y, z)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_plain_takes_no_kernels(dtype: str) -> None:
+    """Loops, strips and blocks are for others; products without sums are the same everywhere."""
+    plain = cpu(provider="plain")
+
+    def engines(contracting: Any, batch: Any, *shapes: Any) -> tuple[str, str]:
+        attrs = {"contracting": contracting, "batch": batch}
+        specs = tuple(ArraySpec(np.dtype(dtype), shape) for shape in shapes)
+        return tuple(one.engine("dot_general", attrs, specs) for one in (cpu(), plain))  # type: ignore[return-value]
+
+    some = [
+        engines(((2,), (1,)), ((0,), (0,)), (90000, 3, 3), (90000, 3, 3)),
+        engines(((0,), (0,)), ((), ()), (800, 17), (800, 900)),
+        engines(((), ()), ((), ()), (800,), (900,)),
+        engines(((1,), (0,)), ((), ()), (700, 700), (700, 700)),
+    ]
+    assert {one for _, one in some} == {"batched gemm", "gemm", "multiply"}
+    assert some[0] == ("loops", "batched gemm")
+
+
+def test_plain_einsum_is_right(rng: np.random.Generator) -> None:
+    x, y = rng.random((9000, 4, 4)), rng.random((9000, 4, 4))
+    with options(provider="plain"):
+        np.testing.assert_allclose(einloom.einsum("bij,bjk,bkl->bil", x, y, x), x @ y @ x)
+
+
 def test_instances() -> None:
     assert cpu() is cpu(None, None)
     assert (NATIVE.provider, NATIVE.threads, cpu().provider) == ("native", None, None)

@@ -28,8 +28,9 @@ ENGINES = (
 """Ways to run a contraction that may be asked for; see `dot_engine` of the CPU backend, and `product_groups`
 of programs for the last one."""
 
-PROVIDERS = ("blas", "native")
-"""Who multiplies matrices of real and complex numbers: BLAS, or kernels of our own alone."""
+PROVIDERS = ("blas", "native", "plain")
+"""Who multiplies matrices of real and complex numbers: BLAS, and kernels of our own where these are faster;
+such kernels alone; or BLAS and NumPy alone, for which no compiler is loaded."""
 
 PATIENCE = 0.5
 """Seconds that importing numba and loading a first kernel from disk take, or so."""
@@ -53,12 +54,14 @@ class Options:
         progress: "auto" (long runs on a terminal), True or False.
         small: multiplications below which kernels are not used; 0 forces them, inf forbids them.
         patience: seconds that copies and products of large arrays may take plain NumPy, which gives the same
-            numbers bit for bit, before kernels are loaded for them; 0: they are loaded at once.
+            numbers bit for bit, before kernels are loaded for them; `einsum` has others, which round
+            otherwise, where what they save in a call is worth so long a wait. 0: they are loaded at once.
         engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips",
             "sum product", "lanes": it runs every contraction that it can, however slow that is; None: the
             fastest. For tests.
         provider: "blas"; or "native": products of matrices call no BLAS, but compiled kernels, or NumPy's
-            elementwise loops below `small`. Factorisations are those of LAPACK either way.
+            elementwise loops below `small`; or "plain": BLAS and NumPy compute them all, even where kernels
+            are faster. Factorisations are those of LAPACK in any case.
     """
 
     threads: int | None = None
