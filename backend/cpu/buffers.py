@@ -6,7 +6,7 @@ takes it back when the last array that looks at it is gone: the lent array's bas
 view of it keeps the lease alive, and only the lease's end returns the memory. Nobody can therefore be
 given memory that something still views. Memory is page-aligned. What exceeds the bound goes back
 to the system, as does everything when memory is short (seen at the next use, at most every 50 ms). Before
-32 MiB are kept the system is not asked for a bound.
+32 MiB are lent or kept the system is not asked for a bound.
 """
 
 from __future__ import annotations
@@ -106,6 +106,8 @@ class BufferCache:
                     self._kept.clear()
                     memory = _pages(size)
             self._lent += len(memory)
+            if self._limit is None and self._lent + sum(map(len, self._kept)) > UNASKED:
+                self._bounded(available_bytes)
             return memory
 
     def _collect(self) -> None:
@@ -114,10 +116,11 @@ class BufferCache:
             memory = self._returned.popleft()
             self._lent -= len(memory)
             self._kept.append(memory)
-        kept = sum(map(len, self._kept))
-        if self._limit is None and kept <= UNASKED:
+        if (
+            self._limit is None
+        ):  # little is lent yet; and a destructor may run when no file can be opened
             return
-        excess = kept - self.limit
+        excess = sum(map(len, self._kept)) - self._limit
         while excess > 0:
             excess -= len(self._kept.pop(0))
 

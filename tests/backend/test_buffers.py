@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
 import sys
 import weakref
 from collections.abc import Iterator
@@ -235,3 +236,31 @@ def test_results_of_kernels_are_reused(clear: Any) -> None:
 
 def test_bound_of_the_process() -> None:
     assert 0 < BUFFERS.info().limit_bytes <= buffers.MOST
+
+
+def test_the_system_is_asked_when_much_is_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(buffers, "available_bytes", lambda: asked.append(1) or 1 << 30)
+    cache = buffers.BufferCache()
+    for _ in range(3):
+        cache.array((LARGE,), BYTE)
+    assert not asked
+    one = cache.array((buffers.UNASKED,), BYTE)
+    assert len(asked) == 1
+    del one
+    assert cache.info().limit_bytes == 1 << 27
+    assert cache.info().kept_bytes <= 1 << 27
+    assert len(asked) == 1
+
+
+def test_memory_comes_back_when_the_process_ends() -> None:
+    """Previously failed: the system was asked by a destructor, when nothing could be imported any more."""
+    script = """
+import numpy as np, einloom
+x = np.ones((2048, 2048))
+kept = [einloom.einsum("ij,ij->ij", x, x) for _ in range(3)]
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
