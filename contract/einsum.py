@@ -173,8 +173,6 @@ def einsum(
         expression = for_few_calls(_planned(notation, checked, out, asked))
         if key is not None:
             _EXPRESSIONS.put(key, expression)
-            if is_plain:
-                _remember(operands[0], expression)
     is_given = is_view(expression.plan.network) and not strip_exponent
     if not all(x.dtype.isnative for x in checked) and not is_given:
         checked = [native(x) for x in checked]

@@ -28,9 +28,9 @@ def for_few_calls(plan: Plan) -> Expression:
     now = get_options()
     is_asked = now.provider != "blas" or now.engine is not None or now.small == 0
     if is_asked or not now.patience or _are_worth_it(plan, now.patience, now.small):
-        return Expression(plan)
+        return Expression(plan, at_once=False)
     with options(provider="plain"):
-        return Expression(plan)
+        return Expression(plan, at_once=False)
 
 
 def _are_worth_it(plan: Plan, loading: float, small: float) -> bool:

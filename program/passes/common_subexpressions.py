@@ -25,4 +25,4 @@ def common_subexpressions(program: Program) -> Program:
                 names.update(zip(ins.outputs, known, strict=True))
                 continue
         body.append(ins)
-    return with_body(program, body, names)
+    return with_body(program, body, names) if names else program

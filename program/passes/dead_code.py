@@ -22,6 +22,8 @@ def dead_code(program: Program) -> Program:
     order = list(program.inputs)
     for ins in body:
         order.extend(ins.outputs)
+    if len(body) == len(program.instructions) and order == list(range(len(program.slots))):
+        return program
     number = {slot: index for index, slot in enumerate(order)}
     return replace(
         program,

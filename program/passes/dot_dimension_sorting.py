@@ -8,13 +8,18 @@ left, or on the right where only they are neighbours.
 
 from __future__ import annotations
 
+from operator import is_
+
 from ...backend.spec import Axes
 from ..ir import Instruction, Program, instruction
 from .rewrite import DOTS, with_body
 
 
 def dot_dimension_sorting(program: Program) -> Program:
-    return with_body(program, [_sorted(ins) for ins in program.instructions], {})
+    body = [_sorted(ins) for ins in program.instructions]
+    if all(map(is_, body, program.instructions)):
+        return program
+    return with_body(program, body, {})
 
 
 def _sorted(ins: Instruction) -> Instruction:
@@ -22,6 +27,8 @@ def _sorted(ins: Instruction) -> Instruction:
         return ins
     left, right = ins.attrs["contracting"]
     side = 1 if are_neighbours(right) and not are_neighbours(left) else 0
+    if (left, right)[side] == tuple(sorted((left, right)[side])):
+        return ins
     pairs = sorted(zip(left, right, strict=True), key=lambda pair: pair[side])
     attrs = ins.attrs | {"contracting": tuple(zip(*pairs, strict=True))}
     return instruction(ins.op, ins.inputs, ins.outputs, attrs)

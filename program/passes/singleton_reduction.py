@@ -21,6 +21,8 @@ REDUCTIONS = frozenset(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min",
 def singleton_reduction(program: Program) -> Program:
     if not program.op_counts.keys() & (REDUCTIONS | DOTS):
         return program
+    if not any(1 in slot.shape for slot in program.slots) and not _reduces_nothing(program):
+        return program
     shown = shown_by_outputs(program)
     body = Body(program)
     for ins in program.instructions:
@@ -36,6 +38,11 @@ def singleton_reduction(program: Program) -> Program:
         else:
             body.append(ins)
     return body.finish()
+
+
+def _reduces_nothing(program: Program) -> bool:
+    """Whether a reduction has no axes: it is a squeeze, too."""
+    return any(ins.op in REDUCTIONS and not ins.attrs["axes"] for ins in program.instructions)
 
 
 def _is_squeeze(ins: Instruction, program: Program) -> bool:

@@ -12,6 +12,8 @@ from .rewrite import DOTS, with_body
 
 
 def transpose_folding(program: Program) -> Program:
+    if "transpose" not in program.op_counts:
+        return program
     source: dict[int, tuple[int, tuple[int, ...]]] = {}
     body: list[Instruction] = []
     for ins in program.instructions:
