@@ -173,6 +173,8 @@ def einsum(
         expression = for_few_calls(_planned(notation, checked, out, asked))
         if key is not None:
             _EXPRESSIONS.put(key, expression)
+            if is_plain:
+                _remember(operands[0], expression)
     is_given = is_view(expression.plan.network) and not strip_exponent
     if not all(x.dtype.isnative for x in checked) and not is_given:
         checked = [native(x) for x in checked]
@@ -181,8 +183,17 @@ def einsum(
 
 
 def _remember(text: str, expression: Expression) -> None:
-    if expression.fast is not None:
-        _RECENT.put(text, (get_options(), expression.fast))
+    if not expression.has_fast:
+        return
+    now = get_options()
+
+    def fast(*arrays: Any) -> Any:
+        """Generated when it is called, for this call and further ones."""
+        made = cast(Callable[..., Any], expression.fast)
+        _RECENT.put(text, (now, made))
+        return made(*arrays)
+
+    _RECENT.put(text, (now, fast))
 
 
 def einsum_path(

@@ -101,12 +101,16 @@ class Expression:
         if at_once:
             _ = self.fast
 
+    @property
+    def has_fast(self) -> bool:
+        return self._plain and 0 < len(self._specs) <= FEW
+
     @cached_property
     def fast(self) -> Callable[..., Any] | None:
         """For callers with nothing but arrays: the result, or None if these are not what it is made for."""
-        plan = self.plan
-        if not self._plain or not 0 < len(self._specs) <= FEW:
+        if not self.has_fast:
             return None
+        plan = self.plan
         layouts = [plan.layouts[k] if plan.layouts else None for k in self._free]
         run = self._executable.settled()  # type: ignore[union-attr]
         view = None if plan.conj else _view(plan)
