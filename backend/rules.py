@@ -28,7 +28,7 @@ Shapes = tuple[Shape, ...]
 def freeze(value: Any) -> Any:
     """A hashable form of an attribute value: lists to tuples, NumPy scalars to Python's."""
     if isinstance(value, (list, tuple)):
-        return tuple(freeze(item) for item in value)
+        return tuple([item if type(item) is int else freeze(item) for item in value])
     return value.item() if isinstance(value, np.generic) else value
 
 

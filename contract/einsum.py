@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -12,6 +13,7 @@ from .._base.caches import Cache, Quick
 from .._base.errors import CallError, DTypeError
 from .._base.options import Options, get_options
 from ..backend.choice import elsewhere
+from ..backend.cpu.jit import collected_later
 from ..backend.door import as_ndarray, check_torch_out, is_torch
 from ..backend.spec import LARGE, layout_of
 from ..program.trace import traced_among
@@ -39,6 +41,9 @@ _EXPRESSIONS: Cache[Expression] = Cache(
 _RECENT: Quick[tuple[Options, Callable[..., Any]]] = Quick("recent expressions", 1024)
 """By equation, for calls with nothing but plain arrays: the options under which it was compiled, and the last
 expression for it, which tells itself whether it is for these shapes and dtypes."""
+MOST_AT_ONCE = 1000
+"""Operands up to which no garbage is collected while a contraction is prepared: that makes many objects,
+which would be looked through again and again, and no cycles."""
 # the defaults: arguments that are not given are these very objects
 AUTO, KEEP, SAFE, NONE = "auto", "K", "safe", ()
 F = TypeVar("F", bound=Callable[..., Any])
@@ -170,7 +175,8 @@ def einsum(
         key = _key(notation, checked, out, asked._replace(optimize=_hashable_path(optimize)))
         expression = _EXPRESSIONS.get(key) if key is not None else None
     if expression is None:
-        expression = for_few_calls(_planned(notation, checked, out, asked))
+        with collected_later() if len(checked) <= MOST_AT_ONCE else nullcontext():
+            expression = for_few_calls(_planned(notation, checked, out, asked))
         if key is not None:
             _EXPRESSIONS.put(key, expression)
             if is_plain:

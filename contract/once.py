@@ -19,7 +19,7 @@ from .expression import Expression
 from .plan import Plan
 
 CALLS = 10  # in which the kernels should have saved what loading them takes
-SHARE = 2 / 3  # of what a call takes without them: saving that is worth waiting for
+SHARE = 3 / 4  # of what a call takes without them: saving that is worth waiting for
 SHORT = 1 / 256  # of the time of loading: calls that take less have no kernels
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,8 +53,8 @@ class Builder:
           return %2
         """
         sizes: Any = tuple(dim(n) if isinstance(n, str) else n for n in shape)
-        slot = self._new(ArraySpec(np.dtype(dtype), sizes))
-        self._slots[slot] = replace(self._slots[slot], layout=layout)
+        slot = len(self._slots)
+        self._slots.append(Slot(ArraySpec(np.dtype(dtype), sizes), layout=layout))
         self._inputs.append(slot)
         return slot
 
