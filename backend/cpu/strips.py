@@ -15,7 +15,7 @@ from ..catalogue import DotDims
 from ..matrices import ALONE, LINE
 from ..protocol import Kernel
 from ..spec import ArraySpec, Shape
-from .buffers import empty_as
+from .buffers import FAR, empty_as
 from .kernels.strips import GROUP, multiply_strips
 from .strided import Axis, axis_table, element_strides, merge_axes, readable
 from .threads import parallel_for
@@ -61,7 +61,7 @@ def bind_strips(dims: DotDims, output: ArraySpec) -> Kernel:
         addresses = (to, of_rhs, of_lhs) if is_turned else (to, of_lhs, of_rhs)
 
         def piece(start: int, stop: int) -> None:
-            scratch, places = np.empty(now.scratch, dtype), np.empty((7, now.places), np.int64)
+            scratch, places = np.empty(now.scratch, dtype), np.empty((8, now.places), np.int64)
             multiply_strips(start, stop, *addresses, *now.arguments, scratch, places)
 
         parallel_for(piece, now.tiles)
@@ -74,7 +74,7 @@ def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     """Upper bound of the scratch of all threads."""
     sizes = _sizes(dims, _is_turned(dims, output), output.dtype.itemsize, threads)
     return threads * (
-        _elements(sizes, output.dtype) * output.dtype.itemsize + 7 * 8 * _places(sizes)
+        _elements(sizes, output.dtype) * output.dtype.itemsize + 8 * 8 * _places(sizes)
     )
 
 
@@ -92,7 +92,9 @@ def _prepared(
     m, n, _, rows, columns, _ = sizes
     tiles = dims.batch * -(-m // rows) * -(-n // columns)
     tables = _tables(dims, is_turned, out, lhs, rhs)
-    return _Prepared(tiles, _elements(sizes, out.dtype), _places(sizes), (*tables, np.array(sizes)))
+    streams = out.nbytes >= FAR
+    settings = np.array([*sizes, streams])
+    return _Prepared(tiles, _elements(sizes, out.dtype), _places(sizes), (*tables, settings))
 
 
 def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape:
@@ -126,8 +128,8 @@ def _elements(sizes: Shape, dtype: np.dtype[Any]) -> int:
 
 
 def _places(sizes: Shape) -> int:
-    """Most rows, columns with a line beyond the edge, or contracted elements."""
-    return max(HIGHEST, sizes[3], sizes[4] + LINE, sizes[5])
+    """Most rows, columns with a line beyond the edge or of a block of sums, or contracted elements."""
+    return max(HIGHEST, WIDEST * LINE, sizes[3], sizes[4] + LINE, sizes[5])
 
 
 def _tables(dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any) -> tuple[Any, ...]:

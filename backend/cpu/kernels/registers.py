@@ -6,6 +6,7 @@ offsets are in bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -19,40 +20,44 @@ def block_size() -> tuple[int, int]:
 
 
 def multiply_strip(line: int) -> Any:
-    """multiply_strip(like, height, lines, out, out_rows, left, left_rows, first, of_left, right, of_right,
-    is_packed, depth, columns, adds, ahead): for i < height and j < columns, which fill so many lines,
+    """multiply_strip(like, height, lines, out, out_rows, out_columns, place, left, left_rows, first, of_left,
+    right, of_right, is_packed, depth, columns, adds, ahead, streams): for i < height and j < columns, which
+    fill so many lines,
 
     out[out_rows[first + i] + j] (+)= sum_k left[left_rows[first + i] + of_left[k]] * right[of_right[k] + j]
 
-    in numbers of the dtype of `like`: `out`, `left` and `right` are addresses. Of `right` whole lines are
-    read; if it is packed, these follow each other without offsets, and what is `ahead` bytes behind an
-    element of `left` is fetched with it. A product and its sum may be one operation.
+    in numbers of the dtype of `like`: `out`, `left`, `right` and the tables of offsets are addresses. (Arrays
+    would be counted by locked instructions, which wait until everything before them is stored.) Of `right`
+    whole lines are read; if it is packed, these follow each other without offsets, and what is `ahead` bytes
+    behind an element of `left` is fetched with it. The columns of a line lie one after another in `out`, from
+    the offset out_columns[place + j] of its first one on. With `streams`, all of which must then start on
+    cache lines, whole lines go past the caches. A product and its sum may be one operation.
     """
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
     from .panels import _element, _spread
-    from .vectors import _data
+    from .vectors import mark_streaming
 
     word = ir.IntType(64)
     highest, most = block_size()
 
     @intrinsic  # type: ignore[untyped-decorator]
     def multiply_strip(
-        typing: Any, like: Any, height: Any, lines: Any, out: Any, out_rows: Any,
-        left: Any, left_rows: Any, first: Any, of_left: Any, right: Any, of_right: Any,
-        is_packed: Any, depth: Any, columns: Any, adds: Any, ahead: Any,
+        typing: Any, like: Any, height: Any, lines: Any, out: Any, out_rows: Any, out_columns: Any,
+        place: Any, left: Any, left_rows: Any, first: Any, of_left: Any, right: Any, of_right: Any,
+        is_packed: Any, depth: Any, columns: Any, adds: Any, ahead: Any, streams: Any,
     ) -> Any:  # fmt: skip
         element = _element(like.dtype)
         size = like.dtype.bitwidth // 8
         vector = ir.VectorType(element, line // size)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            height, lines, out, _, left, _, first, _, right, _ = args[1:11]
-            is_packed, depth, columns, adds, ahead = args[11:]
-            to_rows, of_rows, left_table, right_table = (
-                _data(context, builder, signature.args[at], args[at]) for at in (4, 6, 8, 10)
+            height, lines, out, _, _, first_column, left, _, first, _, right, _ = args[1:13]
+            is_packed, depth, columns, adds, ahead, streams = args[13:]
+            to_rows, to_columns, of_rows, left_table, right_table = (
+                builder.inttoptr(args[at], word.as_pointer()) for at in (4, 5, 8, 10, 12)
             )
 
             def number(n: int) -> Any:
@@ -104,21 +109,36 @@ def multiply_strip(line: int) -> Any:
                 return added
 
             def write(sums: list[Any], n_rows: int, n_lines: int) -> None:
-                targets = [
-                    at(builder.add(builder.add(out, place(to_rows, i)), number(line * x)), vector)
-                    for i in range(n_rows)
-                    for x in range(n_lines)
-                ]
+                across = []
+                for x in range(n_lines):
+                    column = builder.add(first_column, number(x * vector.count))
+                    across.append(builder.load(builder.gep(to_columns, (column,))))
+
+                def each_line() -> Iterator[tuple[int, Any, Any]]:
+                    # a row's address is made where it is written: all of them at once would not fit the
+                    # registers, and stores of addresses would wait behind those of sums
+                    rest = iter(sums)
+                    for i in range(n_rows):
+                        start = builder.add(out, place(to_rows, i))
+                        for x in range(n_lines):
+                            yield x, next(rest), at(builder.add(start, across[x]), vector)
+
                 is_whole = builder.icmp_signed(">=", columns, number(n_lines * vector.count))
                 with builder.if_else(is_whole) as (whole, part):
                     with whole, builder.if_else(adds) as (adding, plain):
                         with adding:
-                            for x, target in zip(sums, targets, strict=True):
-                                x = builder.fadd(x, builder.load(target, align=size))
-                                builder.store(x, target, align=size)
-                        with plain:
-                            for x, target in zip(sums, targets, strict=True):
-                                builder.store(x, target, align=size)
+                            for _, total, target in each_line():
+                                total = builder.fadd(total, builder.load(target, align=size))
+                                builder.store(total, target, align=size)
+                        with plain, builder.if_else(streams) as (streaming, kept):
+                            with streaming:
+                                for _, total, target in each_line():
+                                    mark_streaming(
+                                        builder, builder.store(total, target, align=line)
+                                    )
+                            with kept:
+                                for _, total, target in each_line():
+                                    builder.store(total, target, align=size)
                     with part:
                         masks = [
                             lanes_below(
@@ -130,10 +150,10 @@ def multiply_strip(line: int) -> Any:
                             builder.and_(mask, spread_bit(builder, mask.type, adds))
                             for mask in masks
                         ]
-                        for n, (x, target) in enumerate(zip(sums, targets, strict=True)):
-                            before = masked_load(builder, target, some[n % n_lines], size)
+                        for x, total, target in each_line():
+                            before = masked_load(builder, target, some[x], size)
                             masked_store(
-                                builder, builder.fadd(x, before), target, masks[n % n_lines], size
+                                builder, builder.fadd(total, before), target, masks[x], size
                             )
 
             end = builder.append_basic_block("multiplied")
@@ -152,8 +172,7 @@ def multiply_strip(line: int) -> Any:
             return context.get_dummy_value()
 
         i, truth = types.int64, types.boolean
-        places = (out_rows, i, left_rows, i, of_left, i, of_right)
-        return types.void(like, i, i, i, *places, truth, i, i, truth, i), emit
+        return types.void(like, *[i] * 12, truth, i, i, truth, i, truth), emit
 
     return multiply_strip
 
@@ -161,13 +180,12 @@ def multiply_strip(line: int) -> Any:
 def pack_rows(line: int) -> Any:
     """pack_rows(like, to, lines, src, offsets, first, depth, count): for k < depth, `count` elements that lie
     one after another from the address src + offsets[first + k] on, which fill so many lines, as whole lines
-    from the address to + k * lines * line on, with zeros behind them."""
+    from the address to + k * lines * line on, with zeros behind them. The table of offsets is an address."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
     from .panels import _element
-    from .vectors import _data
 
     word = ir.IntType(64)
     _, most = block_size()
@@ -181,8 +199,8 @@ def pack_rows(line: int) -> Any:
         vector = ir.VectorType(_element(like.dtype), line // size)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            to, lines, src, _, first, depth, count = args[1:]
-            table = _data(context, builder, signature.args[4], args[4])
+            to, lines, src, table, first, depth, count = args[1:]
+            table = builder.inttoptr(table, word.as_pointer())
 
             def number(n: int) -> Any:
                 return ir.Constant(word, n)
@@ -232,20 +250,21 @@ def pack_rows(line: int) -> Any:
             return context.get_dummy_value()
 
         i = types.int64
-        return types.void(like, i, i, i, offsets, i, i, i), emit
+        return types.void(like, *[i] * 7), emit
 
     return pack_rows
 
 
 def turn_lines(line: int) -> Any:
     """turn_lines(like, to, pitch, src, places, first): for r and c below the elements of a line, the element
-    r at the address src + places[first + c] becomes element c of the line at the address to + r * pitch."""
+    r at the address src + places[first + c] becomes element c of the line at the address to + r * pitch. The
+    table of places is an address."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
     from .panels import _element
-    from .vectors import _data, _transposed
+    from .vectors import _transposed
 
     @intrinsic  # type: ignore[untyped-decorator]
     def turn_lines(
@@ -256,8 +275,8 @@ def turn_lines(line: int) -> Any:
         vector = ir.VectorType(_element(like.dtype), n)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            to, pitch, src, _, first = args[1:]
-            table = _data(context, builder, signature.args[4], args[4])
+            to, pitch, src, table, first = args[1:]
+            table = builder.inttoptr(table, ir.IntType(64).as_pointer())
             vectors = []
             for c in range(n):
                 at = builder.gep(table, (builder.add(first, ir.Constant(first.type, c)),))
@@ -271,7 +290,7 @@ def turn_lines(line: int) -> Any:
             return context.get_dummy_value()
 
         i = types.int64
-        return types.void(like, i, i, i, places, i), emit
+        return types.void(like, *[i] * 5), emit
 
     return turn_lines
 

@@ -36,10 +36,11 @@ def multiply_strips(
     rows: Any,  # [3, axes]: sizes, strides in out and left
     columns: Any,  # [3, axes]: sizes, strides in out and right
     contracted: Any,  # [3, axes]: sizes, strides in left and right
-    sizes: Any,  # [6]: m, n, k; of a tile rows, columns; contracted elements of a strip
+    sizes: Any,  # [7]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
+    # written whole goes past the caches
     strip: Any,  # scratch: a strip of the right operand, and a block of sums
-    places: Any,  # scratch [7, ...]: offsets of rows, columns, contracted elements in two arrays each; of
-    # rows of the block of sums
+    places: Any,  # scratch [8, ...]: offsets of rows, columns, contracted elements in two arrays each; of
+    # rows and columns of the block of sums
 ) -> None:
     """out[b, i, j] = sum_k left[b, i, k] * right[b, k, j] for tiles start..stop.
 
@@ -54,10 +55,22 @@ def multiply_strips(
     packed = strip.ctypes.data
     sums = packed + min(GROUP * WIDEST, (tile_columns + lanes - 1) // lanes) * chunk * LINE
     ahead = 2 * LINE if rows.shape[1] > 0 and rows[2, rows.shape[1] - 1] == size else 0
+    # tables by their addresses: see registers.py
+    table, pitch = places.ctypes.data, places.shape[1] * 8
+    to_rows, of_rows, to_columns = table, table + pitch, table + 2 * pitch
+    of_columns, left_offsets, right_offsets = (
+        table + 3 * pitch,
+        table + 4 * pitch,
+        table + 5 * pitch,
+    )
+    sums_rows, sums_columns = table + 6 * pitch, table + 7 * pitch
     for i in range(HIGHEST):
         places[6, i] = i * WIDEST * LINE
+    for c in range(WIDEST * lanes):
+        places[7, c] = c * size
     down, across = (m + tile_rows - 1) // tile_rows, (n + tile_columns - 1) // tile_columns
     known_i, known_j, known_k = -1, -1, -1
+    rows_are_lines = True
     for tile in range(start, stop):
         i0, j0 = tile % down * tile_rows, tile // down % across * tile_columns
         n_i, n_j = min(tile_rows, m - i0), min(tile_columns, n - j0)
@@ -72,6 +85,9 @@ def multiply_strips(
         if i0 != known_i:
             walk(rows, i0, n_i, places[0], places[1])
             known_i = i0
+            rows_are_lines = True
+            for i in range(n_i):
+                rows_are_lines &= places[0, i] % LINE == 0
         if j0 != known_j:
             walk(columns, j0, n_j, places[2], places[3])
             for j in range(n_j, n_j + lanes):  # what stands beyond the edge
@@ -101,7 +117,7 @@ def multiply_strips(
                         lines, c = last - first, first * lanes
                         pack_rows(
                             strip, packed + ((first - line) * n_k + k * lines) * LINE, lines,
-                            of_right + places[3, c], places[5], k, min(ROWS, n_k - k), n_j - c,
+                            of_right + places[3, c], right_offsets, k, min(ROWS, n_k - k), n_j - c,
                         )  # fmt: skip
                 for s in range(g, g + group):
                     first, last = s * all_lines // strips, (s + 1) * all_lines // strips
@@ -113,29 +129,34 @@ def multiply_strips(
                     if not near:
                         for at in range(lines):
                             pack_turned(
-                                strip, source + at * LINE, lines * LINE, of_right, places[3],
-                                j + at * lanes, places[5], n_k, lanes, size,
+                                strip, source + at * LINE, lines * LINE, of_right, places, of_columns,
+                                j + at * lanes, n_k, lanes, size,
                             )  # fmt: skip
-                    is_direct = True
-                    for c in range(1, count):
-                        is_direct &= places[2, j + c] == places[2, j] + c * size
+                    # columns of each line one after another; all of them whole cache lines
+                    is_direct, is_streamed = True, sizes[6] == 1 and n_k == depth and rows_are_lines
+                    for at in range(0, count, lanes):
+                        is_streamed &= (to + places[2, j + at]) % LINE == 0
+                        for c in range(j + at + 1, j + min(at + lanes, count)):
+                            is_direct &= places[2, c] == places[2, c - 1] + size
                     bands = (n_i + HIGHEST - 1) // HIGHEST
                     i = 0
                     for band in range(bands):
                         height = (n_i - i + bands - band - 1) // (bands - band)
                         if is_direct:
                             multiply_strip(
-                                strip, height, lines, to + places[2, j], places[0], of_left, places[1], i,
-                                places[4], source, places[5], s >= direct, n_k, count, k0 > 0, ahead,
+                                strip, height, lines, to, to_rows, to_columns, j, of_left, of_rows, i,
+                                left_offsets, source, right_offsets, s >= direct, n_k, count, k0 > 0,
+                                ahead, is_streamed,
                             )  # fmt: skip
                         else:
                             multiply_strip(
-                                strip, height, lines, sums, places[6], of_left, places[1][i:], 0,
-                                places[4], source, places[5], s >= direct, n_k, lines * lanes, False, ahead,
+                                strip, height, lines, sums, sums_rows, sums_columns, 0, of_left,
+                                of_rows + 8 * i, 0, left_offsets, source, right_offsets, s >= direct,
+                                n_k, lines * lanes, False, ahead, False,
                             )  # fmt: skip
                             for r in range(height):
                                 add_line(
-                                    strip, to + places[0, i + r], places[2], j, count,
+                                    strip, to + places[0, i + r], places, j, count,
                                     sums + places[6, r], k0 > 0,
                                 )  # fmt: skip
                         i += height
@@ -143,23 +164,26 @@ def multiply_strips(
 
 @part
 def pack_turned(
-    strip: Any, to: int, pitch: int, src: int, columns: Any, first: int, offsets: Any, depth: int,
+    strip: Any, to: int, pitch: int, src: int, places: Any, columns: int, first: int, depth: int,
     lanes: int, size: int,
 ) -> None:  # fmt: skip
     """One line of columns of a strip, which do not lie one after another: contracted elements that do are
-    transposed in registers."""
+    transposed in registers. The places are those of `multiply_strips`, `columns` is the address of those of
+    columns."""
     k = 0
     while k < depth:
         is_run = k + lanes <= depth
         if is_run:
             for c in range(1, lanes):
-                is_run &= offsets[k + c] == offsets[k] + c * size
+                is_run &= places[5, k + c] == places[5, k] + c * size
         if is_run:
-            turn_lines(strip, to + k * pitch, pitch, src + offsets[k], columns, first)
+            turn_lines(strip, to + k * pitch, pitch, src + places[5, k], columns, first)
             k += lanes
             continue
         for c in range(lanes):
-            copy_element(strip, to + k * pitch + c * size, src + offsets[k] + columns[first + c])
+            copy_element(
+                strip, to + k * pitch + c * size, src + places[5, k] + places[3, first + c]
+            )
         k += 1
 
 
@@ -170,7 +194,7 @@ def add_line(
     """A row of a block of sums to where its columns lie."""
     size = like.itemsize
     for c in range(count):
-        target = to + places[first + c]
+        target = to + places[2, first + c]
         if adds:
             add_element(like, target, sums + c * size)
         else:
