@@ -24,6 +24,8 @@ THREADED = 1 << 18  # multiplications of one product from which BLAS uses its th
 SHARED = 1 << 27
 ENOUGH = 1 << 23  # multiplications in all from which several threads are worth their start
 WIDE = 8  # matrices along one loop from which they are shared out
+# bytes from which kernels fetch ahead and write past the caches: no core's own holds them
+FAR = 6 << 20
 RATES = {"f": 2.0, "d": 1.0, "F": 0.5, "D": 0.25}  # of products beside float64, by dtype character
 
 

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 
 from .._base.caches import Quick
 from .._base.options import get_options
-from .cost_model import ENOUGH, MODELS, RATES, THREADED, CostModel
+from .cost_model import ENOUGH, FAR, MODELS, RATES, THREADED, CostModel
 from .rules import DotDims
 from .spec import ArraySpec
+from .strips import plan_strips
 
 Labels = tuple[int, ...]
 Order = Labels | None
@@ -38,18 +39,8 @@ SHORT = 16  # rows and columns of a block, and elements that are whole cache lin
 BLOCKS = 0.9  # of the rate of BLAS, in blocks
 PANELS = 4  # times the rate of moves, while panels are packed
 MARGIN = 1.2  # times as long BLAS should take before blocks are preferred
-WORTH = 1.4  # the same of strips, where measured ratios are a quarter less than these
-STRIPS = 0.95  # of the rate of BLAS, in strips; half of it is reached with
-EDGES = (4, 3)  # so many rows and contracted elements
-TURNED = 9  # such rows where contracted elements are turned into rows of strips, which pays from
-MANY = 32  # rows on
-LINE = 64  # bytes of a cache line, in which columns of strips are whole
-PADDED = 1.25  # times as many columns, at most, as there are
-RUN = 32  # columns one after another that are enough for strips
-ALONE = (
-    1 << 21
-)  # multiplications that take BLAS 50 to 100 µs: fewer gain nothing on threads of ours
-STARTED = 8e-6  # seconds before their kernel begins
+WORTH = 1.4  # the same of strips, where measured ratios are a quarter less than these, but
+WORTH_FAR = 1.2  # for large results, which BLAS takes its time to write
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
 
@@ -197,7 +188,7 @@ class Products(NamedTuple):
     columns: Labels = ()
     contracted: Labels = ()
     calls: int = 1
-    in_strips: bool = False  # by our own kernel, which needs no copies
+    in_strips: bool = False  # by our own kernel; what is packed then is what `plan_strips` says
 
 
 def plan_products(step: Contraction, orders: Orders, model: CostModel | None = None) -> Products:
@@ -211,10 +202,16 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
         return matrices
     if batch > 1 and m * n * k < TINY:
         return min(_loop_nest(step, orders, model), matrices)  # by seconds
-    in_strips = strip_seconds(step, orders, model)
+    in_strips = plan_strips(step, orders, model)
     if in_strips is None:
         return matrices
-    return Products(in_strips, 0, (False, False, False), in_strips=True)
+    # what `plan_matrices` leaves out: BLAS clears a large result before it adds to it
+    out = step.nbytes[2]
+    clearing, worth = (2 * out / model.stream, WORTH_FAR) if out >= FAR else (0.0, WORTH)
+    if matrices.seconds + clearing < in_strips.seconds * worth:
+        return matrices
+    seconds, copied_bytes, (lhs, rhs) = in_strips
+    return Products(seconds, copied_bytes, (lhs, rhs, False), in_strips=True)
 
 
 _PLANS: Quick[Products] = Quick("plans of products", 4096)
@@ -306,82 +303,6 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
         + 2 * out / model.stream
     )
     return seconds if seconds * MARGIN < found.seconds else None
-
-
-def strip_seconds(step: Contraction, given: Orders, model: CostModel | None = None) -> float | None:
-    """Seconds of products of real numbers in strips, for which one operand is read where it lies; None where
-    that is not for them, or BLAS should take no longer.
-
-    They pay where BLAS has few rows to work with, or would copy operands: columns are padded to whole cache
-    lines, and rows to nothing. Columns are what lies one after another in the result. They have to lie so in
-    their operand, or its contracted elements have to, so that these are read in whole cache lines; and so
-    have rows or contracted elements of the other one.
-    """
-    model = model or MODELS.current
-    batch, m, n, k = step.amounts
-    macs = batch * m * n * k
-    if step.rate < 1 or k < 2 or not max(ALONE, get_options().small) <= macs < MOST:
-        return None
-    lhs, rhs, out = (_long(step, order) for order in given)
-    rows, columns = step.rows, step.columns
-    if out and out[-1] in rows:
-        lhs, rhs, rows, columns, m, n = rhs, lhs, columns, rows, n, m
-    elif out and out[-1] not in columns:
-        return None
-    if not _packs_well(step, lhs, rhs, out, columns) or not _reads_well(step, lhs, out, rows):
-        return None
-    lanes = LINE // step.itemsize
-    width = -(-n // lanes) * lanes
-    if width > PADDED * n:
-        return None
-    a, b = EDGES
-    if rhs and rhs[-1] in step.contracted:
-        if m < MANY:
-            return None
-        a = TURNED
-    rate = model.products * step.rate * STRIPS * m / (m + a) * k / (k + b)
-    streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
-    computed = batch * m * width * k / rate
-    seconds = STARTED + computed
-    if computed < streamed or plan_matrices(step, given, model).seconds < seconds * WORTH:
-        return None  # it is memory that takes the time, or BLAS is no slower
-    return seconds
-
-
-def _long(step: Contraction, order: Order) -> Order:
-    """The labels of more than one element."""
-    if order is None or not step.has_ones:
-        return order
-    return tuple(x for x in order if step.sizes[x] > 1)
-
-
-def _packs_well(step: Contraction, lhs: Order, rhs: Order, out: Order, columns: Labels) -> bool:
-    """Whether strips of the operand with the columns are read in whole lines, and written in such."""
-    if rhs and rhs[-1] in step.contracted:
-        if lhs and lhs[-1] in step.contracted and lhs[-1] != rhs[-1]:
-            return False  # elements of one are neighbours where those of the other are far apart
-        return step.sizes[rhs[-1]] * step.itemsize >= LINE and _run(step, None, out, columns)
-    return (not rhs or rhs[-1] in columns) and _run(step, rhs, out, columns)
-
-
-def _reads_well(step: Contraction, lhs: Order, out: Order, rows: Labels) -> bool:
-    """Whether whole lines of the operand with the rows are read one after another."""
-    if not lhs or lhs[-1] in step.contracted:
-        return not lhs or step.sizes[lhs[-1]] * step.itemsize >= LINE
-    of_out = None if out is None else tuple(x for x in out if x in rows)
-    return _run(step, lhs, of_out, rows)
-
-
-def _run(step: Contraction, first: Order, second: Order, columns: Labels) -> bool:
-    """Whether enough columns, or all of them, lie one after another in both orders."""
-    orders = [order for order in (first, second) if order is not None]
-    length = 1
-    for at in range(1, min(map(len, orders), default=0) + 1):
-        labels = {order[-at] for order in orders}
-        if len(labels) > 1 or not labels <= {*columns}:
-            break
-        length *= step.sizes[labels.pop()]
-    return not orders or length >= min(RUN, step.size(columns))
 
 
 def _have_ends(step: Contraction, orders: Orders) -> bool:

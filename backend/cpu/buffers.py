@@ -33,9 +33,6 @@ from ..spec import ArraySpec, Shape
 LARGE = (
     1 << 19
 )  # bytes from which memory is lent: malloc gives pages of such arrays back when they are freed
-FAR = (
-    6 << 20
-)  # bytes from which kernels fetch ahead and write past the caches: no core's own holds them
 HUGE = 4 << 20  # bytes from which huge pages are asked for
 MOST = 4 << 30  # bytes kept, and no more than an eighth of what was available at first use
 UNASKED = (

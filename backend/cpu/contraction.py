@@ -61,8 +61,8 @@ def dot_engine(
     blocked       enough work in matrices large enough to pack, of integers, truth values or half precisions:
                   a compiled product; and of real numbers where BLAS would need copies of both operands and
                   take longer with them (`panel_seconds`)
-    strips        real numbers with enough work, where BLAS has few rows to work with or would copy operands,
-                  and should take longer (`strip_seconds`): one operand is read where it lies
+    strips        real numbers with enough work, where BLAS has few rows to work with, would copy operands, or
+                  write a large result that it adds little to, and should take longer (`plan_strips`)
     gemm          one matrix product of BLAS dtype
     loops         something is contracted, enough work for a compiled loop nest, and: matrices so small that
                   calling BLAS for each would take longer, or integers and rows of 16 or more
@@ -191,6 +191,14 @@ def _suits_loops(
     return plan_products(*_step(dims, inputs, output)).calls == 0
 
 
+def _packed_for_strips(
+    dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec
+) -> tuple[bool, bool]:
+    """Whether lhs and rhs are copied for strips; none where these were only asked for."""
+    found = plan_products(*_step(dims, inputs, output))
+    return found.packed[:2] if found.in_strips else (False, False)
+
+
 def _step(
     dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None
 ) -> tuple[Contraction, Orders]:
@@ -252,7 +260,7 @@ def bind_dot_general(
     if compute_dtype(output.dtype) != output.dtype:
         return _bind_converted(binder, attrs, inputs, output, np.dtype(np.float32))
     if engine == "strips":
-        return strips.bind_strips(dims, output)
+        return strips.bind_strips(dims, inputs, output, _packed_for_strips(dims, inputs, output))
     if engine == "loops":
         return loops.bind_loops(dims, output)
     if engine == "multiply":
@@ -356,7 +364,12 @@ def dot_scratch_bytes(
             attrs, inputs, output, threads
         )
     if engine == "strips":  # and copies of operands and results whose strides are no whole elements
-        copies = sum(x.nbytes for x in (lhs, rhs, output) if x.layout is None)
+        packs = (*_packed_for_strips(dims, inputs, output), False)
+        copies = sum(
+            x.nbytes
+            for x, packed in zip((lhs, rhs, output), packs, strict=True)
+            if x.layout is None or packed
+        )
         return strips.strips_bytes(dims, output, threads or num_threads()) + copies
     if engine == "multiply":
         plan = _large_multiply(output)

@@ -20,9 +20,10 @@ import numpy as np
 
 from ..._base.caches import Cache
 from ..._base.options import num_threads
+from ..cost_model import FAR
 from ..spec import Axes, Shape
 from . import fft_lanes
-from .buffers import FAR, LARGE, empty
+from .buffers import LARGE, empty
 from .fft_native import native
 from .threads import parallel_for
 

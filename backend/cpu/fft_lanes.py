@@ -22,8 +22,9 @@ import numpy as np
 
 from ..._base.caches import Cache
 from ..._base.options import get_options
+from ..cost_model import FAR
 from ..spec import Axes, Shape
-from .buffers import BUFFERS, FAR
+from .buffers import BUFFERS
 from .kernels.butterflies import RADICES
 from .kernels.half_lines import transform_half_lines
 from .kernels.lines import ALONG, ROWS, transform_lines

@@ -1,7 +1,8 @@
 """Products of real matrices, of which one operand is read where it lies; see `kernels.strips`.
 
 out[b, i, j] = sum_k left[b, i, k] * right[b, k, j], where columns j are what lies one after another in the
-result: `left` is lhs or rhs. Scratch: some strips of `right` and a block of sums for each thread.
+result: `left` is lhs or rhs. What lies badly is copied first, where `plan_strips` (backend/strips.py) says so.
+Scratch: such copies; some strips of `right` and a block of sums for each thread.
 """
 
 from __future__ import annotations
@@ -12,21 +13,23 @@ import numpy as np
 
 from ..._base.options import num_threads
 from ..catalogue import DotDims
-from ..matrices import ALONE, LINE
+from ..cost_model import FAR
 from ..protocol import Kernel
-from ..spec import ArraySpec, Shape
-from .buffers import FAR, empty_as
+from ..spec import ArraySpec, Axes, Shape
+from ..strips import ALONE, LINE, PART
+from .buffers import empty_as
 from .kernels.strips import GROUP, multiply_strips
+from .move import move
 from .strided import Axis, axis_table, element_strides, merge_axes, readable
 from .threads import parallel_for
 
 DTYPES = "fd"
-TILE = (256, 512)  # most rows and columns of a tile: with PART 512 KiB of float64, which stay in L2
-PART = 256  # contracted elements of a strip: of three lines, 48 KiB
-HIGHEST, WIDEST = (
-    8,
-    3,
-)  # rows of a block of sums and lines of its columns, at most; see registers.py
+TILE = (
+    256,
+    512,
+)  # most rows and columns of a tile: with PART half a MiB of each operand, which stays in L2
+# rows of a block of sums and lines of its columns, at most; see registers.py
+HIGHEST, WIDEST = 8, 3
 LEAST = 1 << 17  # multiplications of a tile that is not cut further for the sake of more threads
 SHORT = 64  # rows and columns of a tile that is not cut further
 
@@ -40,14 +43,28 @@ class _Prepared(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-def bind_strips(dims: DotDims, output: ArraySpec) -> Kernel:
-    """A kernel for one `dot_general` of DTYPES; tables are kept for the strides last seen."""
+def bind_strips(
+    dims: DotDims,
+    inputs: tuple[ArraySpec, ...],
+    output: ArraySpec,
+    packs: tuple[bool, bool] = (False, False),
+) -> Kernel:
+    """A kernel for one `dot_general` of DTYPES, which copies lhs or rhs first; tables are kept for the strides
+    last seen."""
     dtype, is_turned = output.dtype, _is_turned(dims, output)
+    copies = tuple(
+        _arranged(dims, inputs, output, side, is_left=(side == 0) != is_turned) if packed else None
+        for side, packed in enumerate(packs)
+    )
     odd = dtype.itemsize - 1  # bits of an address at which no element lies
     kept: list[tuple[Any, _Prepared | None]] = [(None, None)]
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         target = empty_as(output) if out is None else out
+        lhs, rhs = (
+            x if copy is None else move(empty_as(copy), x)
+            for x, copy in zip((lhs, rhs), copies, strict=True)
+        )
         threads = num_threads()
         key = (threads, target.strides, lhs.strides, rhs.strides)
         to, of_lhs, of_rhs = target.ctypes.data, lhs.ctypes.data, rhs.ctypes.data
@@ -68,6 +85,23 @@ def bind_strips(dims: DotDims, output: ArraySpec) -> Kernel:
         return target
 
     return run
+
+
+def _arranged(
+    dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec, side: int, is_left: bool
+) -> ArraySpec:
+    """How lhs (side 0) or rhs (1) is copied: batches first, then rows with their contracted elements one after
+    another, or contracted elements with their columns; rows and columns as they lie in the result."""
+    order = range(len(output.shape)) if output.layout is None else output.layout
+    n_batch, n_lhs = len(dims.lhs_batch), len(dims.lhs_batch + dims.lhs_free)
+    batch, free, contracted, first = (
+        (dims.lhs_batch, dims.lhs_free, dims.lhs_contracting, n_batch),
+        (dims.rhs_batch, dims.rhs_free, dims.rhs_contracting, n_lhs),
+    )[side]
+    batches: Axes = tuple(batch[axis] for axis in order if axis < n_batch)
+    own: Axes = tuple(free[axis - first] for axis in order if 0 <= axis - first < len(free))
+    layout = batches + (own + contracted if is_left else contracted + own)
+    return ArraySpec(inputs[side].dtype, inputs[side].shape, layout)
 
 
 def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:

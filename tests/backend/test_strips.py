@@ -17,9 +17,11 @@ from tests.backend.test_blocked import LINES, SHAPES, SIZES, near
 from tests.backend.test_loops import reference
 
 from einloom._base.options import options
-from einloom.backend.cost_model import CostModel
+from einloom.backend.catalogue import known_dims
+from einloom.backend.cost_model import FAR, CostModel
 from einloom.backend.cpu import cpu, strips
-from einloom.backend.matrices import Contraction, strip_seconds
+from einloom.backend.matrices import Contraction, plan_products
+from einloom.backend.spec import ArraySpec
 
 BACKEND = cpu()
 NOBODY = 0  # PROT_NONE
@@ -54,6 +56,41 @@ def test_shapes(dtype: str, rng: np.random.Generator) -> None:
             near(in_strips(call, *arrays), call, *arrays)
             assert in_strips(call, *arrays, out=out) is out, what
             near(out, call, *arrays)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("packs", [(True, False), (False, True), (True, True)])
+def test_copies(dtype: str, packs: tuple[bool, bool], rng: np.random.Generator) -> None:
+    """Operands that are copied first, from any strides and beside results of any."""
+    for k, (what, call) in enumerate((*SHAPES, *MORE)):
+        arrays = operands(call, dtype, LAYOUTS[k % len(LAYOUTS)], rng)
+        specs, output = call.specs(np.dtype(dtype)), call.output(np.dtype(dtype))
+        dims = known_dims(call.attrs, *(x.shape for x in specs))
+        if 0 in (dims.batch, dims.m, dims.n, dims.k):
+            continue
+        order = tuple(int(axis) for axis in rng.permutation(len(output.shape)))
+        for spec in (output, ArraySpec(output.dtype, output.shape, order)):
+            got = strips.bind_strips(dims, specs, spec, packs)(*arrays)
+            near(got, call, *arrays)
+            assert got.shape == output.shape, what
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_results_past_the_caches(dtype: str, rng: np.random.Generator) -> None:
+    """Whole lines of results that start on cache lines, others as ever, in several parts of sums too."""
+    for m, n, k in ((70, 96, 30), (9, 40, 8), (33, 48, 300), (20, 1030, 5)):
+        call = dot((m, k), (k, n), contracting=((1,), (0,)))
+        arrays = operands(call, dtype, "C", rng)
+        for offset in (0, 1):
+            room = np.full(m * n + 128, np.nan, dtype)
+            start = -room.ctypes.data % 64 // room.itemsize + offset
+            out = room[start : start + m * n].reshape(m, n)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(strips, "FAR", 0)
+                assert in_strips(call, *arrays, out=out) is out
+            near(out, call, *arrays)
+            assert np.isnan(room[:start]).all()
+            assert np.isnan(room[start + m * n :]).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -211,7 +248,7 @@ THIN = Contraction({0: 20, 1: 4000, 2: 400}, (), (0,), (1,), (2,))
 
 
 def chosen(step: Contraction, *orders: Any) -> bool:
-    return strip_seconds(step, orders, MODEL) is not None  # type: ignore[arg-type]
+    return plan_products(step, orders, MODEL).in_strips  # type: ignore[arg-type]
 
 
 def test_thin_products_are_in_strips() -> None:
@@ -229,6 +266,11 @@ def test_what_is_read_or_written_one_by_one_is_not() -> None:
     step = Contraction(sizes, (), (0,), (1, 2), (3,))
     orders = (0, 3), (3, 1, 2), (0, 1, 2)
     assert chosen(step, *orders)
+    apart = Contraction({0: 20, 1: 100, 2: 60, 3: 400}, (), (0,), (1, 2), (3,))
+    assert chosen(apart, (0, 3), (3, 1, 2), (0, 1, 2))
+    assert not chosen(
+        apart, (0, 3), (3, 1, 2), (1, 0, 2)
+    )  # runs of 60 in the result: not whole lines
     assert not chosen(step, (0, 3), (3, 2, 1), (0, 1, 2))  # another last column
     two = Contraction({0: 64, 1: 64, 2: 4, 3: 1024}, (), (0,), (1,), (2, 3))
     assert chosen(two, (2, 0, 3), (2, 1, 3), (0, 1))
@@ -252,13 +294,31 @@ def test_columns_that_fill_few_lanes_are_not() -> None:
     assert not chosen(half, (0, 2), (2, 1), (0, 1))
 
 
+def test_large_results_to_which_little_is_added_are() -> None:
+    """BLAS clears them first; operands that lie badly are copied, as they are little beside the result."""
+    sizes = {0: 16, 1: 24, 2: 16, 3: 16, 4: 24, 5: 16, 6: 24}
+    step = Contraction(sizes, (), (2, 3, 5), (0, 1, 4), (6,))
+    orders = (3, 2, 5, 6), (4, 6, 1, 0), (5, 0, 1, 3, 2, 4)
+    found = plan_products(step, orders, MODEL)
+    assert found.in_strips
+    assert found.packed == (False, True, False)
+    assert found.copied_bytes == step.nbytes[1]
+    assert step.nbytes[2] > FAR
+    turned = Contraction(sizes, (), (0, 1, 4), (2, 3, 5), (6,))
+    found = plan_products(turned, (orders[1], orders[0], orders[2]), MODEL)
+    assert found.packed == (True, False, False)
+    outer = Contraction({0: 2000, 1: 2000, 2: 2}, (), (0,), (1,), (2,))
+    assert chosen(outer, (0, 2), (2, 1), (0, 1))
+    assert plan_products(outer, ((0, 2), (2, 1), (0, 1)), MODEL).copied_bytes == 0
+
+
 def test_small_complex_and_streamed_work_is_not() -> None:
     orders = (0, 2), (2, 1), (0, 1)
     small = Contraction({0: 20, 1: 100, 2: 100}, (), (0,), (1,), (2,))
     assert not chosen(small, *orders)
     wide = Contraction(THIN.sizes, (), (0,), (1,), (2,), 16, 0.25)
     assert not chosen(wide, *orders)
-    streamed = Contraction({0: 2000, 1: 2000, 2: 2}, (), (0,), (1,), (2,))
+    streamed = Contraction({0: 800, 1: 800, 2: 4}, (), (0,), (1,), (2,))
     assert not chosen(streamed, *orders)
     with options(small=float("inf")):
         assert not chosen(THIN, *orders)

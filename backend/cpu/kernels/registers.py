@@ -88,6 +88,8 @@ def multiply_strip(line: int) -> Any:
                     prefetch(builder, builder.add(builder.add(starts[0], offset), ahead))
                 else:
                     row = builder.add(right, builder.load(builder.gep(right_table, (k,))))
+                    for x in range(n_lines, 2 * n_lines):  # of the next strip
+                        prefetch(builder, builder.add(row, number(line * x)))
                 values = [
                     builder.load(at(builder.add(row, number(line * x)), vector), align=size)
                     for x in range(n_lines)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...._base.caches import Cache
+from ...cost_model import FAR
 from ...dtypes import real_of
-from ..buffers import FAR, empty
+from ..buffers import empty
 from ..kernels.vectors import LINE
 from ..lanes import aligned, offset_table, squares_of
 from ..strided import axis_table, merge_axes, readable

@@ -1,0 +1,150 @@
+"""When a product of real matrices is worth our own kernel of strips, and what it is then given copies of.
+
+One operand gives the columns, which are what lies one after another in the result; of the other, single
+elements are spread over registers (backend/cpu/strips.py). So rows are padded to nothing, columns to whole
+cache lines, and a large result is written once, past the caches, where BLAS clears it and adds to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from .._base.options import get_options
+from .cost_model import FAR, CostModel
+
+if TYPE_CHECKING:
+    from .matrices import Contraction, Labels, Order, Orders
+
+RATE = 0.95  # of the rate of BLAS; half of it is reached with
+EDGES = (4, 3)  # so many rows and contracted elements
+TURNED = 9  # such rows where contracted elements are turned into rows of strips, which pays from
+MANY = 32  # rows on
+PART = 256  # contracted elements that are added up in registers
+LINE = 64  # bytes of a cache line, in which columns of strips are whole
+PADDED = 1.25  # times as many columns, at most, as there are
+RUN = 32  # columns one after another in their operand that are enough
+LONG = 256  # and in the result
+ALONE = (
+    1 << 21
+)  # multiplications that take BLAS 50 to 100 µs: fewer gain nothing on threads of ours
+LITTLE = 4  # times as many bytes as are copied has the result
+MOST = 1 << 1000  # multiplications that a float can count
+STARTED = 8e-6  # seconds before the kernel begins
+
+
+class Strips(NamedTuple):
+    """Seconds of the kernel and of what is copied for it; which of lhs and rhs are."""
+
+    seconds: float
+    copied_bytes: int
+    packed: tuple[bool, bool]
+
+
+def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | None:
+    """The cheapest way to let strips contract operands in these orders into a result in that order; None
+    where that is not for them.
+
+    What lies well is read where it lies: columns have to lie one after another in their operand as in the
+    result, or contracted elements have to, so that they are read in whole cache lines; and so have rows or
+    contracted elements of the other one. What does not is copied first, which is little where the result is
+    large.
+    """
+    batch, m, n, k = step.amounts
+    macs = batch * m * n * k
+    if step.rate < 1 or k < 2 or not max(ALONE, get_options().small) <= macs < MOST:
+        return None
+    lhs, rhs, out = (_long(step, order) for order in given)
+    of_rows, of_columns, _ = step.nbytes
+    rows, columns = step.rows, step.columns
+    is_turned = bool(out) and out[-1] in rows  # type: ignore[index]
+    if is_turned:
+        lhs, rhs, rows, columns, m, n = rhs, lhs, columns, rows, n, m
+        of_rows, of_columns = of_columns, of_rows
+    elif out and out[-1] not in columns:
+        return None
+    lanes = LINE // step.itemsize
+    width = -(-n // lanes) * lanes
+    if width > PADDED * n or not _writes_well(step, out, columns):
+        return None
+    best: Strips | None = None
+    for copied_bytes, packs_rows, packs_columns in sorted(
+        (packs_rows * of_rows + packs_columns * of_columns, packs_rows, packs_columns)
+        for packs_rows in ((False, True) if lhs else (False,))
+        for packs_columns in ((False, True) if rhs else (False,))
+    ):
+        if LITTLE * copied_bytes > step.nbytes[2]:
+            break
+        left, right = None if packs_rows else lhs, None if packs_columns else rhs
+        if not _packs_well(step, left, right, out, columns):
+            continue
+        if not _reads_well(step, left, out, rows):
+            continue
+        a, b = EDGES
+        if right and right[-1] in step.contracted:
+            if m < MANY:
+                continue
+            a = TURNED
+        rate = model.products * step.rate * RATE * m / (m + a) * k / (k + b)
+        computed = batch * m * width * k / rate
+        is_far = step.nbytes[2] >= FAR and k <= PART and n % lanes == 0
+        streamed = (sum(step.nbytes) + (0 if is_far else step.nbytes[2])) / model.stream
+        if computed < streamed and not is_far:
+            return None  # it is memory that takes the time
+        seconds = STARTED + max(computed, streamed) + copied_bytes / model.moves
+        seconds += (packs_rows + packs_columns) * model.copy
+        if best is None or seconds < best.seconds:
+            packed = packs_rows, packs_columns
+            best = Strips(seconds, copied_bytes, packed[::-1] if is_turned else packed)
+    return best
+
+
+def _long(step: Contraction, order: Order) -> Order:
+    """The labels of more than one element."""
+    if order is None or not step.has_ones:
+        return order
+    return tuple(x for x in order if step.sizes[x] > 1)
+
+
+def _writes_well(step: Contraction, out: Order, columns: Labels) -> bool:
+    """Whether columns lie one after another in the result, or in runs of whole cache lines; others are
+    written element by element, but few where runs are long."""
+    length = _run(step, columns, out)
+    return length >= min(LONG, step.size(columns)) or length * step.itemsize % LINE == 0
+
+
+def _packs_well(step: Contraction, lhs: Order, rhs: Order, out: Order, columns: Labels) -> bool:
+    """Whether strips of the operand with the columns are read in whole lines."""
+    if rhs and rhs[-1] in step.contracted:
+        if lhs and lhs[-1] in step.contracted and lhs[-1] != rhs[-1]:
+            return False  # elements of one are neighbours where those of the other are far apart
+        return step.sizes[rhs[-1]] * step.itemsize >= LINE
+    if rhs is None:
+        return True
+    enough = min(RUN, step.size(columns))
+    return (not rhs or rhs[-1] in columns) and _run(step, columns, rhs, out) >= enough
+
+
+def _reads_well(step: Contraction, lhs: Order, out: Order, rows: Labels) -> bool:
+    """Whether whole lines of the operand with the rows are read one after another."""
+    if not lhs:
+        return True
+    if lhs[-1] in step.contracted:
+        depth = len(step.contracted)
+        is_whole = {*lhs[-depth:]} == {*step.contracted} and {*lhs[-depth - 1 : -depth]} <= {*rows}
+        return is_whole or step.sizes[lhs[-1]] * step.itemsize >= LINE
+    of_out = None if out is None else tuple(x for x in out if x in rows)
+    return _run(step, rows, lhs, of_out) >= min(RUN, step.size(rows))
+
+
+def _run(step: Contraction, labels: Labels, *orders: Order) -> int:
+    """How many elements of these labels lie one after another in all orders."""
+    some = [order for order in orders if order is not None]
+    if not some:
+        return step.size(labels)
+    length = 1
+    for at in range(1, min(map(len, some)) + 1):
+        last = {order[-at] for order in some}
+        if len(last) > 1 or not last <= {*labels}:
+            break
+        length *= step.sizes[last.pop()]
+    return length
