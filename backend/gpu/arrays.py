@@ -11,6 +11,7 @@ import numpy as np
 from ..catalogue import Attrs
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape, compute_dtype
+from .memory import address
 from .modules import Module
 
 Binder = Callable[[Module, Attrs, tuple[ArraySpec, ...], ArraySpec], Kernel]
@@ -53,10 +54,14 @@ def filled(xp: Module, shape: Shape, value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def element_strides(x: Any) -> Axes | None:
-    """Strides in elements; None where they are no whole number of them."""
-    if any(stride % x.itemsize for stride in x.strides):
+    """Strides in elements; None where they are no whole number of them, or x lies between elements.
+
+    What is not aligned to its size, a field of records say, a kernel may not read: the card would stop.
+    """
+    size = x.itemsize
+    if address(x) % size or any(stride % size for stride in x.strides):
         return None
-    return tuple(stride // x.itemsize for stride in x.strides)
+    return tuple(stride // size for stride in x.strides)
 
 
 def flat(xp: Module, x: Any) -> Any:

@@ -23,11 +23,10 @@ from ..fusion import FusionPlan
 from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_name
-from . import contraction, elementwise, fft, fused, indexing, order, reduce, structure, windows
+from . import contraction, elementwise, fft, fused, indexed, order, reduce, structure, windows
 from .arrays import Binder, filled
 from .memory import address, array_at
 from .modules import Module, companion, load
-from .threefry import bind_threefry
 
 BINDERS: dict[str, Binder] = {
     **{op: elementwise.bind_elementwise(f) for op, f in elementwise.FORMULAS.items()},
@@ -36,11 +35,10 @@ BINDERS: dict[str, Binder] = {
     "cast": elementwise.bind_cast,
     **reduce.BINDERS,
     **order.BINDERS,
-    **indexing.BINDERS,
+    **indexed.BINDERS,
     **windows.BINDERS,
     **contraction.BINDERS,
     **fft.BINDERS,
-    "threefry2x32": bind_threefry,
 }
 DTYPES = frozenset(
     name

@@ -50,7 +50,7 @@ class GpuMemory:
 
 def address(x: Any) -> int:
     """Of the first element on the device."""
-    return int(x.__cuda_array_interface__["data"][0])
+    return int(x.data.ptr)
 
 
 def array_at(xp: Module, buffer: Any, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:

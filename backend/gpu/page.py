@@ -16,13 +16,20 @@ WAYS = {
     "reductions": "reductions of CuPy (CUB)",
     "scaling": "ufuncs of CuPy",
     "order": "stable sorts of CuPy",
-    "indexing": "one `take` of places made on the device; updates sorted by place",
+    "indexing": "one `take` of places made on the device",
     "windows": "a copy for each tap",
-    "random": "ufuncs of CuPy on words of 32 bits",
     "contraction": "cuBLAS, cuTENSOR where it is installed",
     "host": "scalars on the device",
     "fft": "cuFFT",
 }
+GATHERED = "own kernel, one launch"
+UPDATED = "own kernels around a sort of places"
+OWN = {
+    **dict.fromkeys(("take", "take_along_axis", "gather", "gather_dynamic_slice_sizes"), GATHERED),
+    **dict.fromkeys(("scatter", "scatter_along_axis"), UPDATED),
+    "threefry2x32": GATHERED,
+}
+"""Ops with kernels of einloom's own; what these do not read goes by CuPy's functions."""
 FAMILIES = {
     "cholesky": "own kernel to order 32, then cuSOLVER's potrf",
     "triangular_solve": "cuBLAS's trsm",
@@ -42,7 +49,7 @@ def gpu_table() -> str:
     """A row for each op; a dash where there is no kernel.
 
     >>> next(line for line in gpu_table().splitlines() if "threefry" in line)
-    "| `threefry2x32` | int8–64, uint8–64 | the CPU's text over arrays, ufuncs of CuPy | no card yet |"
+    '| `threefry2x32` | int8–64, uint8–64 | own kernel, one launch | no card yet |'
     """
     supported = GpuBackend(None).capabilities()
     lines = [HEAD]
@@ -64,8 +71,8 @@ def gpu_table() -> str:
 def _way(row: OpRow) -> str:
     if row.is_view:
         return "a view"
-    if row.name == "threefry2x32":
-        return "the CPU's text over arrays, ufuncs of CuPy"
+    if row.name in OWN:
+        return OWN[row.name]
     return WAYS["contraction"] if row.name in PRODUCTS else WAYS[row.group]
 
 

@@ -29,6 +29,10 @@ class DeviceArray(np.ndarray):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return self.__array_interface__
 
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        return SimpleNamespace(ptr=self.__array_interface__["data"][0])
+
     def get(self, out: Any = None) -> np.ndarray:
         if out is None:
             return np.array(self.view(np.ndarray))
