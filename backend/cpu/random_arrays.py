@@ -36,16 +36,17 @@ def fill_bits(key: Key, out: Array) -> None:
 def fill_uniform(key: Key, out: Array, low: float, high: float) -> None:
     """In [low, high): low + (high - low) u, moved to the first or the last number of the dtype there."""
     if dtype_name(out.dtype) in HALVES:
-        _fill_half(UNIFORM["float32"], key, out, _stretched(np.dtype(np.float32), low, high))
+        _fill_half(UNIFORM["float32"], key, out, uniform_steps(np.dtype(np.float32), low, high))
         first, last = uniform_bounds(out.dtype, low, high)
         np.maximum(out, first, out=out)
         np.minimum(out, last, out=out)
         return
     real = _parts(out)
-    fill(UNIFORM[dtype_name(real.dtype)], key, real, _stretched(real.dtype, low, high))
+    fill(UNIFORM[dtype_name(real.dtype)], key, real, uniform_steps(real.dtype, low, high))
 
 
-def _stretched(dtype: np.dtype[Any], low: float, high: float) -> Then | None:
+def uniform_steps(dtype: np.dtype[Any], low: float, high: float) -> Then | None:
+    """From [0, 1) to [low, high), in place; None where that is the same."""
     if low == 0 and high == 1:
         return None
     (offset, last), width = uniform_bounds(dtype, low, high), dtype.type(high - low)
@@ -71,7 +72,7 @@ def uniform_bounds(dtype: np.dtype[Any], low: float, high: float) -> tuple[Any, 
 def fill_normal(key: Key, out: Array, loc: float = 0.0, scale: float = 1.0) -> None:
     """Of mean loc and deviation scale; of complex numbers both parts have half of the variance."""
     if dtype_name(out.dtype) in HALVES:
-        _fill_half(NORMAL["float32"], key, out, _shifted(np.dtype(np.float32), loc, scale))
+        _fill_half(NORMAL["float32"], key, out, normal_steps(np.dtype(np.float32), loc, scale))
         return
     real, is_complex = _parts(out), out.dtype.kind == "c"
     factor = scale * math.sqrt(0.5) if is_complex else scale
@@ -79,13 +80,14 @@ def fill_normal(key: Key, out: Array, loc: float = 0.0, scale: float = 1.0) -> N
         NORMAL[dtype_name(real.dtype)],
         key,
         real,
-        _shifted(real.dtype, 0 if is_complex else loc, factor),
+        normal_steps(real.dtype, 0 if is_complex else loc, factor),
     )
     if is_complex and loc:
         out += out.dtype.type(loc)
 
 
-def _shifted(dtype: np.dtype[Any], loc: float, scale: float) -> Then | None:
+def normal_steps(dtype: np.dtype[Any], loc: float, scale: float) -> Then | None:
+    """To this mean and deviation, in place; None where these are 0 and 1."""
     if loc == 0 and scale == 1:
         return None
     offset, factor = dtype.type(loc), dtype.type(scale)
@@ -107,19 +109,25 @@ def _parts(out: Array) -> Array:
 def _fill_half(draw: draws.Draw, key: Key, out: Array, then: Then | None) -> None:
     """float32 numbers, uniform ones of as many bits as the dtype has, rounded at the end."""
     values = empty((out.size,), np.dtype(np.float32))
-    unit = 2.0 ** HALVES[out.dtype.name]
+    digits = HALVES[out.dtype.name]
 
     def both(part: Array) -> None:
         if draw is UNIFORM["float32"]:
-            part *= np.float32(unit)
-            np.floor(part, out=part)
-            part *= np.float32(1 / unit)
+            rounded_down(part, digits)
         if then is not None:
             then(part)
 
     fill(draw, key, values, both)
     with np.errstate(over="ignore"):
         np.copyto(out.reshape(-1), values, casting="unsafe")
+
+
+def rounded_down(part: Array, digits: int) -> None:
+    """To multiples of 2**-digits, in place."""
+    unit = 2.0**digits
+    part *= np.float32(unit)
+    np.floor(part, out=part)
+    part *= np.float32(1 / unit)
 
 
 def fill_integers(key: Key, out: Array, low: int, high: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import CallError, DTypeError, MemoryLimitError, OptionError, ShapeError
+from ..backend.choice import elsewhere
 from ..backend.cpu.buffers import empty
 from ..backend.cpu.draws import Key
 from ..backend.cpu.strided import MOST_AXES, overlaps_itself
@@ -25,11 +26,12 @@ REMEDY = "make keys by einloom.random.key(seed), and others of them by split and
 
 
 def key_of(call: str, key: Any) -> Any:
-    """The key as a plain array of two words, or the traced value that it is."""
+    """The key as a plain array of two words; a traced value, or an array of a device, as it is."""
     if isinstance(key, (int, np.integer)):
         raise CallError(f"{call}(key={key!r}): a seed is no key; {REMEDY}")
-    x = key if isinstance(key, Traced) else as_ndarray(key, call, 0)
-    if not isinstance(x, Traced) and not x.dtype.isnative:
+    is_plain = not isinstance(key, Traced) and elsewhere(call, (key,)) is None
+    x = as_ndarray(key, call, 0) if is_plain else key
+    if is_plain and not x.dtype.isnative:
         x = x.astype(x.dtype.newbyteorder("="))
     if x.dtype != np.uint32:
         raise DTypeError(f"{call}: the key has dtype {dtype_name(x.dtype)}, not uint32; {REMEDY}")
@@ -144,6 +146,9 @@ def refuse_shared(call: str, out: Any) -> None:
         raise CallError(f"{call}(out=...): elements of out share memory; pass an array of its own")
 
 
-def refuse_out(call: str, out: Any) -> None:
+THERE = "for a key of a device"
+
+
+def refuse_out(call: str, out: Any, where: str = "inside trace") -> None:
     if out is not None:
-        raise CallError(f"{call}(out=...): inside trace nothing is written into; leave it out")
+        raise CallError(f"{call}(out=...): {where} nothing is written into; leave it out")

@@ -23,8 +23,8 @@ from ..backend.cpu.random_arrays import (
 from ..backend.dtypes import real_of
 from ..backend.spec import dtype_name
 from ..program.trace import Traced
-from .arguments import Target, key_of, memory_for, refuse_out, words_of
-from .family import record
+from .arguments import THERE, Target, key_of, memory_for, refuse_out, words_of
+from .family import drawn_there, record
 
 WORDS = ("uint8", "uint16", "uint32", "uint64")
 INTEGERS = ("int8", "int16", "int32", "int64", *WORDS)
@@ -214,9 +214,13 @@ def integers(
 def _drawn(name: str, key: Any, target: Target, fill: Callable[..., None], **arguments: Any) -> Any:
     """The target filled now, or an instruction that will do so."""
     key = key_of(f"random.{name}", key)
+    attrs = {"shape": target.shape, "dtype": dtype_name(target.dtype), **arguments}
+    if (found := drawn_there(name, attrs, key)) is not None:
+        refuse_out(f"random.{name}", target.given, THERE)
+        return found
     if isinstance(key, Traced):
         refuse_out(f"random.{name}", target.given)
-        return record(name, key, shape=target.shape, dtype=dtype_name(target.dtype), **arguments)
+        return record(name, key, **attrs)
     with memory_for(f"random.{name}", *target.shape):
         array = target.array
         fill(words_of(key), array, **arguments)

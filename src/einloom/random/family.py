@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._base.errors import ProgramError
 from ..backend.catalogue import Attrs
+from ..backend.choice import elsewhere
 from ..backend.cpu.buffers import empty
 from ..backend.cpu.draws import Key, child
 from ..backend.cpu.random_arrays import fill_bits, fill_integers, fill_normal, fill_uniform
@@ -21,7 +23,7 @@ from ..backend.cpu.random_orders import order
 from ..backend.dims import as_size
 from ..backend.rules import check_axis
 from ..backend.spec import ArraySpec, dtype_from_name
-from ..program.extension import register_family, register_runtime
+from ..program.extension import register_family, register_runtime, runtime_of
 from ..program.trace import Traced, traced_extension
 from .arguments import words_of
 
@@ -115,8 +117,51 @@ _FAMILIES: dict[str, tuple[Any, Any]] = {
 }
 
 
+def _on_device(function: str, attrs: Attrs, key: Any, *operands: Any) -> tuple[Any, ...]:
+    """The runtime of a family on the device where the key lies."""
+    from ..backend.gpu import draws  # what runs on the host needs none of it
+
+    backend: Any = elsewhere(f"random.{function}", (key,))
+    xp = backend.xp
+    if function == "split":
+        places = np.arange(math.prod(attrs["shape"]), dtype=np.uint64).reshape(attrs["shape"])
+        return (draws.child(xp, key, SPLIT, places),)
+    if function == "fold_in":
+        return (draws.child(xp, key, FOLD, np.array(attrs["data"], np.uint64)),)
+    if function == "permutation":
+        axis = attrs.get("axis", 0)
+        n = operands[0].shape[axis] if operands else attrs["n"]
+        order = draws.permutation(xp, key, n)
+        return (xp.take(operands[0], order, axis) if operands else order,)
+    more = {name: value for name, value in attrs.items() if name not in ("shape", "dtype")}
+    dtype = dtype_from_name(attrs["dtype"])
+    return (getattr(draws, function)(xp, key, tuple(attrs["shape"]), dtype, **more),)
+
+
+ON_DEVICES = {
+    name: partial(_on_device, name)
+    for name in ("bits", "uniform", "normal", "split", "fold_in", "permutation")
+}
+"""Runtimes on a GPU."""
+
+
+def drawn_there(function: str, attrs: Attrs, key: Any, *operands: Any) -> Any:
+    """A draw by a key that lies on a device, where it lies; None for a key of the host.
+
+    Raises:
+        ExtensionError: the function has no runtime there.
+        Unsupported: an operand lies somewhere else.
+    """
+    backend = elsewhere(f"random.{function}", (key, *operands))
+    if backend is None:
+        return None
+    return runtime_of(name_of(function), backend.name).runtime(attrs, key, *operands)[0]
+
+
 def register() -> None:
     """Declare the families and their runtimes on the CPU; once more changes nothing."""
     for function, (infer, run) in _FAMILIES.items():
         register_family(name_of(function), infer)
         register_runtime(name_of(function), "cpu", run)
+        if function in ON_DEVICES:
+            register_runtime(name_of(function), "gpu", ON_DEVICES[function])

@@ -13,7 +13,7 @@ from ..backend.cpu.strided import MOST_AXES
 from ..backend.door import as_ndarray
 from ..program.trace import Traced
 from .arguments import key_of, memory_for, shape_of, words_of
-from .family import FOLD, record, split_keys
+from .family import FOLD, drawn_there, record, split_keys
 
 Array = np.ndarray[Any, Any]
 
@@ -66,6 +66,8 @@ def split(key: Any, shape: Any = 2) -> Any:
     array([3167708984, 1935956553], dtype=uint32)
     """
     x, sizes = key_of("random.split", key), shape_of("random.split", shape)
+    if (found := drawn_there("split", {"shape": sizes}, x)) is not None:
+        return found
     if isinstance(x, Traced):
         return record("split", x, shape=sizes)
     if len(sizes) >= MOST_AXES:
@@ -99,6 +101,8 @@ def fold_in(key: Any, data: Any) -> Any:
     if isinstance(data, Traced):
         raise CallError("random.fold_in(data=...): inside trace data is an integer known by then")
     numbers = _data(data)
+    if (found := drawn_there("fold_in", {"data": numbers}, x)) is not None:
+        return found
     if not isinstance(x, Traced):
         return child(words_of(x), FOLD, numbers)
     if numbers.ndim:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import CallError, ConversionError, ShapeError
+from ..backend.choice import elsewhere
 from ..backend.cpu.random_orders import order
 from ..backend.dims import DimExpr
 from ..backend.door import as_ndarray, is_torch, to_torch
 from ..program.trace import Traced
-from .arguments import key_of, memory_for, refuse_out, refuse_shared, words_of
-from .family import record
+from .arguments import THERE, key_of, memory_for, refuse_out, refuse_shared, words_of
+from .family import drawn_there, record
 
 
 def permutation(key: Any, x: Any, axis: int = 0, *, out: Any = None) -> Any:
@@ -48,7 +49,8 @@ def permutation(key: Any, x: Any, axis: int = 0, *, out: Any = None) -> Any:
     key = key_of(call, key)
     if isinstance(x, (int, np.integer, DimExpr)) and not isinstance(x, bool):
         return _of_integers(call, key, x, out)
-    array = x if isinstance(x, Traced) else as_ndarray(x, call, 1)
+    is_there = elsewhere(call, (x,)) is not None
+    array = x if isinstance(x, Traced) or is_there else as_ndarray(x, call, 1)
     if not array.shape:
         raise ShapeError(
             f"{call}: x is a number; pass an integer, or an array with one axis at least"
@@ -60,6 +62,9 @@ def permutation(key: Any, x: Any, axis: int = 0, *, out: Any = None) -> Any:
         session.slot(key, f"{call}: key")
         session.slot(array, f"{call}: x")
         return record("permutation", key, array, axis=place)
+    if (found := drawn_there("permutation", {"axis": place}, key, array)) is not None:
+        refuse_out(call, out, THERE)
+        return found
     target = None if out is None else _target(call, out, array.shape, array.dtype)
     with memory_for(call, *array.shape):
         found = np.take(array, order(words_of(key), array.shape[place]), place)
@@ -75,6 +80,9 @@ def _of_integers(call: str, key: Any, n: Any, out: Any) -> Any:
     if isinstance(key, Traced):
         refuse_out(call, out)
         return record("permutation", key, n=n)
+    if (found := drawn_there("permutation", {"n": int(n)}, key)) is not None:
+        refuse_out(call, out, THERE)
+        return found
     target = None if out is None else _target(call, out, (int(n),), np.dtype(np.int64))
     is_plain = target is None or (target.flags.c_contiguous and target.flags.aligned)
     with memory_for(call, int(n)):
