@@ -19,6 +19,7 @@ class Compiling:
         small: multiplications below which kernels are not used.
         engine: that was asked for, or None.
         provider: who multiplies matrices.
+        precision: of products on a GPU.
 
     >>> with options(threads=2, engine="gemm"):
     ...     Compiling.now().threads, Compiling.now().engine
@@ -29,12 +30,13 @@ class Compiling:
     small: float
     engine: str | None
     provider: str
+    precision: str
 
     @classmethod
     def now(cls) -> Compiling:
         """What is in force here."""
         found = get_options()
-        return cls(num_threads(), found.small, found.engine, found.provider)
+        return cls(num_threads(), found.small, found.engine, found.provider, found.precision)
 
     @property
     def changes(self) -> dict[str, Any]:

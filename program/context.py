@@ -43,8 +43,8 @@ class Context:
     Args:
         device: a name, "cpu:1", or a Device.
         policy: "packed" lays what one link adds side by side into a pool, "separate" gives each node one.
-        options: of threads, small, engine and provider those with which code that is linked here, or to a
-            child, is compiled and run, whatever is in force elsewhere: {"threads": 1}.
+        options: of threads, small, engine, provider and precision those with which code that is linked
+            here, or to a child, is compiled and run, whatever is in force elsewhere: {"threads": 1}.
 
     >>> import numpy as np
     >>> a, b = Node("a", (2,)), Node("b", (2,))

@@ -23,7 +23,18 @@ from ..fusion import FusionPlan
 from ..protocol import BufferInfo, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_name
-from . import contraction, elementwise, fft, fused, indexed, order, reduce, structure, windows
+from . import (
+    contraction,
+    elementwise,
+    fft,
+    fused,
+    indexed,
+    order,
+    product,
+    reduce,
+    structure,
+    windows,
+)
 from .arrays import Binder, filled
 from .memory import address, array_at
 from .modules import Module, companion, load
@@ -130,7 +141,7 @@ class GpuBackend:
         outputs: tuple[ArraySpec, ...] = (),
     ) -> str:
         if op in PRODUCTS:
-            return contraction.engine_of(self.xp, op, attrs, inputs[:2])
+            return product.engine_of(self.xp, op, attrs, inputs[:2])
         return "view" if CATALOGUE[op].is_view else op
 
     def scratch_bytes(

@@ -18,7 +18,7 @@ WAYS = {
     "order": "stable sorts of CuPy",
     "indexing": "one `take` of places made on the device",
     "windows": "a copy for each tap",
-    "contraction": "cuBLAS, cuTENSOR where it is installed",
+    "contraction": "own kernel for small ones, cuBLAS, cuTENSOR where it is installed",
     "host": "scalars on the device",
     "fft": "cuFFT",
 }

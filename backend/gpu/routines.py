@@ -1,27 +1,44 @@
-"""What cuBLAS and cuSOLVER say of a factorisation, and CuPy's functions keep to themselves.
+"""What cuBLAS and cuSOLVER can, and CuPy's functions keep to themselves: codes of failures, and products of
+matrices as they lie.
 
-CuPy's own functions are asked for everything else. A stand-in for CuPy has `xp.routines` with the same
-two functions.
+CuPy's own functions are asked for everything else; its `matmul` copies batches of matrices that are not
+row-major, and widens half precisions. A stand-in for CuPy has `xp.routines` with the same functions.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .modules import Module
 
+if TYPE_CHECKING:
+    from .gemm import Gemm
+
+OPS = {"N": 0, "T": 1, "C": 2}  # cublasOperation_t
+TYPES = {  # cudaDataType_t
+    "float32": 0,
+    "float64": 1,
+    "float16": 2,
+    "complex64": 4,
+    "complex128": 5,
+    "bfloat16": 14,
+}
 LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
 def routines(xp: Module) -> Any:
-    """Where `potrf` and `getrf` of this array module are."""
+    """Where `gemm`, `potrf` and `getrf` of this array module are."""
     return getattr(xp, "routines", None) or _Cuda(xp)
 
 
+PRECISIONS = {"tf32": "CUBLAS_COMPUTE_32F_FAST_TF32", "bfloat16": "CUBLAS_COMPUTE_32F_FAST_16BF"}
+"""How cuBLAS may compute float32 and complex64 where the option `precision` asks for it."""
+
+
 class _Cuda:
-    """Batches [count, n, n], contiguous; n and count are at least 1.
+    """Batches [count, n, n], contiguous; n and count are at least 1. `gemm` reads what a `Gemm` describes.
 
     Libraries count columns first: what they see is the transpose of every matrix.
     """
@@ -56,6 +73,42 @@ class _Cuda:
         for k in range(count):
             run(handle, upper, n, x[k].data.ptr, n, work.data.ptr, size, info[k].data.ptr)
         return x, info
+
+    def gemm(
+        self, call: Gemm, a: Any, b: Any, c: Any, alpha: Any, beta: Any, precision: str
+    ) -> None:
+        """c = alpha op(a) op(b) + beta c; half precisions are summed in single precision."""
+        from cupy.cuda import device  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        from cupy_backends.cuda.libs import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+            cublas,
+        )
+
+        kind = "CUBLAS_COMPUTE_64F" if alpha.dtype.char in "dD" else "CUBLAS_COMPUTE_32F"
+        if a.dtype.char in "fF":
+            kind = PRECISIONS.get(precision, kind)
+        sides = (
+            number
+            for x, side in ((a, call.a), (b, call.b))
+            for number in (x.data.ptr, TYPES[x.dtype.name], side.ld, side.stride)
+        )
+        cublas.gemmStridedBatchedEx(
+            device.get_cublas_handle(),
+            OPS[call.a.op],
+            OPS[call.b.op],
+            call.m,
+            call.n,
+            call.k,
+            alpha.ctypes.data,
+            *sides,
+            beta.ctypes.data,
+            c.data.ptr,
+            TYPES[c.dtype.name],
+            call.ldc,
+            call.stride_c,
+            call.batch,
+            getattr(cublas, kind),
+            cublas.CUBLAS_GEMM_DEFAULT,
+        )
 
     def getrf(self, a: Any) -> tuple[Any, Any]:
         """The factors of LU in one array, and which row was swapped with row k, counted from 0."""

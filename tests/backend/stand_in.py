@@ -7,6 +7,7 @@ extremes, flags against writing.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -15,6 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from tests.backend.gpu.emulator import RawKernel
+
+from einloom.backend.gpu.gemm import Gemm
 
 MISSING = frozenset(("errstate", "put_along_axis", "nditer", "ndindex"))
 """Names of NumPy that CuPy has not, of those that a kernel might reach for."""
@@ -133,8 +136,41 @@ def solve_triangular(
     return wrapped(x)
 
 
+def _stored(x: Any, rows: int, columns: int, ld: int, stride: int, batch: int) -> Any:
+    """The matrices that cuBLAS sees from the first element of x on."""
+    assert ld >= rows >= 1
+    size = x.itemsize
+    strides = (stride * size, size, ld * size)
+    return np.lib.stride_tricks.as_strided(bare(x), (batch, rows, columns), strides)
+
+
+def _flagged(x: Any, side: Any, rows: int, columns: int, batch: int) -> Any:
+    if side.op == "N":
+        return _stored(x, rows, columns, side.ld, side.stride, batch)
+    found = _stored(x, columns, rows, side.ld, side.stride, batch).swapaxes(-1, -2)
+    return found.conj() if side.op == "C" else found
+
+
 class Routines:
-    """What `backend.gpu.routines` asks of cuBLAS and cuSOLVER, by LAPACK."""
+    """What `backend.gpu.routines` asks of cuBLAS and cuSOLVER, by LAPACK; products from memory itself, as a
+    call of cuBLAS describes it. `called` has the last of these."""
+
+    def __init__(self) -> None:
+        self.called: deque[tuple[Gemm, str]] = deque(maxlen=8)
+
+    def gemm(
+        self, call: Gemm, a: Any, b: Any, c: Any, alpha: Any, beta: Any, precision: str
+    ) -> None:
+        self.called.append((call, precision))
+        wide = alpha.dtype
+        assert a.dtype == b.dtype
+        assert c.dtype in (a.dtype, wide)
+        left = _flagged(a, call.a, call.m, call.k, call.batch).astype(wide)
+        right = _flagged(b, call.b, call.k, call.n, call.batch).astype(wide)
+        target = _stored(c, call.m, call.n, call.ldc, call.stride_c, call.batch)
+        with np.errstate(all="ignore"):
+            product = alpha * (left @ right)
+            target[...] = product if beta == 0 else product + beta * target.astype(wide)
 
     def potrf(self, a: Any) -> tuple[Any, Any]:
         x, info = np.array(bare(a)), np.empty(len(a), np.int32)

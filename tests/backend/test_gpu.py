@@ -21,11 +21,11 @@ from einloom.backend.cpu import cpu
 from einloom.backend.cpu.memory import CpuMemory
 from einloom.backend.gpu import GpuBackend, cutensor, missing
 from einloom.backend.gpu import backend as gpu_backend
-from einloom.backend.gpu.contraction import Product
 from einloom.backend.gpu.indexing import update
 from einloom.backend.gpu.launch import COMPILED, can_launch, launch
 from einloom.backend.gpu.memory import GpuMemory
 from einloom.backend.gpu.page import gpu_table
+from einloom.backend.gpu.product import Product
 from einloom.backend.pools import BufferLoc, Pools
 from einloom.backend.protocol import Backend
 from einloom.backend.spec import ArraySpec

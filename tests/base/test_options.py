@@ -67,6 +67,9 @@ GOOD: list[tuple[str, Any]] = [
     ("engine", None),
     ("provider", "blas"),
     ("provider", "native"),
+    ("precision", "full"),
+    ("precision", "tf32"),
+    ("precision", "bfloat16"),
     ("engine", "gemm"),
     ("engine", "batched gemm"),
 ]
@@ -115,6 +118,8 @@ BAD: list[tuple[str, Any]] = [
     ("provider", ""),
     ("provider", None),
     ("provider", "BLAS"),
+    ("precision", "TF32"),
+    ("precision", None),
 ]
 
 ENVIRONMENT: list[tuple[str, str, Any]] = [
@@ -136,6 +141,7 @@ ENVIRONMENT: list[tuple[str, str, Any]] = [
     ("small", "1e4", 10**4),
     ("engine", "sum product", "sum product"),
     ("provider", "native", "native"),
+    ("precision", "tf32", "tf32"),
 ]
 
 BAD_ENVIRONMENT: list[tuple[str, str]] = [

@@ -32,6 +32,9 @@ PROVIDERS = ("blas", "native", "plain")
 """Who multiplies matrices of real and complex numbers: BLAS, and kernels of our own where these are faster;
 such kernels alone; or BLAS and NumPy alone, for which no compiler is loaded."""
 
+PRECISIONS = ("full", "tf32", "bfloat16")
+"""Digits that products of float32 and complex64 may be rounded to, on a GPU: none, TF32's, bfloat16's."""
+
 PATIENCE = 0.5
 """Seconds that importing numba and loading a first kernel from disk take, or so."""
 
@@ -60,8 +63,14 @@ class Options:
             "sum product", "lanes": it runs every contraction that it can, however slow that is; None: the
             fastest. For tests.
         provider: "blas"; or "native": products of matrices call no BLAS, but compiled kernels, or NumPy's
+<<<<<<< HEAD
             elementwise loops below `small`; or "plain": BLAS and NumPy compute them all, even where kernels
             are faster. Factorisations are those of LAPACK in any case.
+=======
+            elementwise loops below `small`. Factorisations are those of LAPACK either way.
+        precision: "full"; or "tf32" or "bfloat16": factors of products of float32 and complex64 on a GPU
+            may be rounded to 11 or 8 digits in base 2, which is faster. Sums are those of float32 either way.
+>>>>>>> 73a28cc (Products on a GPU by strided-batched cuBLAS as matrices lie, half precisions unwidened; small ones in one launch; option precision)
     """
 
     threads: int | None = None
@@ -74,6 +83,7 @@ class Options:
     patience: float = PATIENCE
     engine: str | None = None
     provider: str = "blas"
+    precision: str = "full"
 
     def __post_init__(self) -> None:
         for name in ("threads", "budget"):
@@ -91,6 +101,10 @@ class Options:
         if self.provider not in PROVIDERS:
             raise OptionError(
                 f"options(provider={self.provider!r}): give one of {', '.join(PROVIDERS)}"
+            )
+        if self.precision not in PRECISIONS:
+            raise OptionError(
+                f"options(precision={self.precision!r}): give one of {', '.join(PRECISIONS)}"
             )
         if self.plan_cache not in PLAN_CACHES:
             raise OptionError(
@@ -268,4 +282,5 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "patience": float,
     "engine": str,
     "provider": str,
+    "precision": str,
 }

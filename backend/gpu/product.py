@@ -1,0 +1,294 @@
+"""Pairwise products: the ladder, from no copy at all to two.
+
+zeros      a size is 0: nothing is called
+small      matrices of a batch too small for a call of BLAS to be worth it, and products that sum nothing:
+           one launch of our own, of any strides
+gemm       batch, free and contracted axes fuse as they lie: strided-batched cuBLAS
+cutensor   they do not, cuTENSOR is there and knows the dtype: it reads any strides
+packed     what does not fuse is copied into the order of a product first
+
+A contraction of which nothing is copied is left to cuBLAS: cuTENSOR spends a second on its first plan.
+Integers and bool go through the module's own matmul. Half precisions are read as they are and summed in
+single precision. float32 and complex64 are rounded to fewer digits only where the option `precision` asks
+for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._base.options import get_options
+from ..catalogue import Attrs
+from ..cpu.contraction import matmul_attrs
+from ..rules import DotDims, dot_dims
+from ..spec import ArraySpec, Axes, compute_dtype
+from . import cutensor
+from .arrays import element_strides
+from .cuda.kernel import CudaKernel
+from .cuda.products import products
+from .cuda.types import type_of
+from .gemm import DTYPES, SUMMED, Gemm, Matrices, gemm_of, multiply
+from .launch import can_launch, launch
+from .modules import Array, Module
+from .move import contiguous
+
+Inputs = tuple[ArraySpec, ...]
+SMALL = 8  # rows, columns and terms of sums up to which many matrices are one launch of our own
+
+
+class Groups(NamedTuple):
+    """The axes of an operand, in the order in which a batched matrix has them."""
+
+    batch: Axes
+    rows: Axes
+    columns: Axes
+
+
+class Product:
+    """One dot_general on an array module; a call takes the first rung that fits the operands' strides."""
+
+    def __init__(
+        self, xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec | None = None
+    ) -> None:
+        lhs, rhs = inputs
+        self.xp, self.attrs = xp, attrs
+        self.dims = dot_dims(attrs, lhs.shape, rhs.shape)
+        dtype = np.result_type(compute_dtype(lhs.dtype), compute_dtype(rhs.dtype))
+        self.dtype, self.conj = dtype, attrs.get("conj", (False, False))
+        is_half = lhs.dtype == rhs.dtype and lhs.dtype.name in SUMMED
+        self.read = lhs.dtype if is_half else dtype  # what operands are read as
+        self.is_blas = self.read.name in DTYPES
+        self.precision = get_options().precision
+        self.shape = (
+            *(lhs.shape[axis] for axis in self.dims.lhs_batch + self.dims.lhs_free),
+            *(rhs.shape[axis] for axis in self.dims.rhs_free),
+        )
+
+    def __call__(self, lhs: Array, rhs: Array, out: Any = None, is_wide: bool = False) -> Any:
+        """The product, in `out` if that is returned; else in the dtype that it is read in, or if `is_wide`
+        in that which it is summed in."""
+        lhs, rhs = (x.astype(self.read, copy=False) for x in (lhs, rhs))
+        rung = self.rung(lhs, rhs)
+        if rung == "zeros":
+            return self.xp.zeros(self.shape, self.dtype)
+        made = self.dtype if is_wide else self.read
+        if rung == "small" and made == self.read:
+            target = self._target(made, out)
+            kernel = self._small(lhs, rhs, target)
+            if kernel is not None:
+                launch(self.xp, kernel, target, lhs, rhs)
+                return target
+        if rung == "cutensor":
+            left, right = (
+                self._conjugated(*pair) for pair in zip((lhs, rhs), self.conj, strict=True)
+            )
+            found = cutensor.contract(self.xp, left, right, self.dims, self.shape)
+            if found is not None:
+                return found
+        for place in (out, None):  # the one that is asked for need not lie as cuBLAS writes
+            target = self._target(made, place)
+            if self.gemm(lhs, rhs, target):
+                return target
+        return self._matmul(lhs, rhs)
+
+    def _target(self, dtype: Any, out: Any) -> Any:
+        is_fit = out is not None and out.dtype == dtype
+        return out if is_fit else self.xp.empty(self.shape, dtype)
+
+    def _conjugated(self, x: Array, conj: bool) -> Any:
+        return self.xp.conjugate(x) if conj and x.dtype.kind == "c" else x
+
+    def rung(self, lhs: Array, rhs: Array) -> str:
+        dims = self.dims
+        if not min(dims.batch, dims.m, dims.n, dims.k):
+            return "zeros"
+        if can_launch(self.xp) and self._is_small():
+            return "small"
+        if self.is_one_call(lhs, rhs):
+            return "gemm"
+        return "cutensor" if cutensor.takes(self.xp, self.read, lhs, rhs) else "packed"
+
+    def is_one_call(self, lhs: Array, rhs: Array) -> bool:
+        """Whether nothing is copied for a product of matrices."""
+        if not min(self.dims.batch, self.dims.m, self.dims.n, self.dims.k):
+            return False
+        order = contracted_order(self.dims, lhs, rhs)
+        return not sum(copied(x, groups) for x, groups in zip((lhs, rhs), order, strict=True))
+
+    # ---- one launch of our own -----------------------------------------------------------------
+
+    def _is_small(self) -> bool:
+        dims = self.dims
+        few = dims.batch > 1 and max(dims.m, dims.n, dims.k) <= SMALL
+        return type_of(self.read) is not None and (few or not dims.lhs_contracting)
+
+    def _small(self, lhs: Array, rhs: Array, out: Any) -> CudaKernel | None:
+        dims = self.dims
+        strides = tuple(map(element_strides, (out, lhs, rhs)))
+        of_out, of_lhs, of_rhs = strides
+        if of_out is None or of_lhs is None or of_rhs is None:
+            return None
+        batch, rows, columns = len(dims.lhs_batch), len(dims.lhs_free), len(dims.rhs_free)
+        left = (*(of_lhs[a] for a in dims.lhs_batch + dims.lhs_free), *(0,) * columns)
+        right = [of_rhs[a] for a in dims.rhs_batch + dims.rhs_free]
+        right[batch:batch] = [0] * rows
+        summed = (
+            tuple(lhs.shape[axis] for axis in dims.lhs_contracting),
+            tuple(of_lhs[axis] for axis in dims.lhs_contracting),
+            tuple(of_rhs[axis] for axis in dims.rhs_contracting),
+        )
+        free = (self.shape, of_out, left, tuple(right))
+        conj = self.conj if self.read.kind == "c" else (False, False)
+        return products(self.read.name, free, summed, tuple(conj))
+
+    # ---- products of matrices ------------------------------------------------------------------
+
+    def gemm(self, lhs: Array, rhs: Array, out: Array, alpha: Any = 1, beta: Any = 0) -> bool:
+        """out = alpha lhs rhs + beta out by cuBLAS, if it can write there; operands are copied if they must
+        be."""
+        dims = self.dims
+        counts = (len(axes) for axes in (dims.lhs_batch, dims.lhs_free, dims.rhs_free))
+        target = as_matrices(out, _spans(*counts))
+        if not self.is_blas or target is None or not target.are_dense:
+            return False
+        order = contracted_order(dims, lhs, rhs)
+        spans = [_spans(*map(len, groups)) for groups in order]
+        operands = [
+            self._matrices(x.astype(self.read, copy=False), groups)
+            for x, groups in zip((lhs, rhs), order, strict=True)
+        ]
+        conj = self.conj if self.read.kind == "c" else (False, False)
+        call = self._call(operands, spans, target, conj)
+        if call is None and any(conj):  # no flag says that
+            operands = [
+                contiguous(self.xp, self._conjugated(x, flag))
+                for x, flag in zip(operands, conj, strict=True)
+            ]
+            call = self._call(operands, spans, target, (False, False))
+        if call is None:
+            return False
+        multiply(self.xp, call, (operands[0], operands[1]), out, (alpha, beta), self.precision)
+        return True
+
+    def _call(
+        self, operands: list[Array], spans: list[Groups], out: Matrices, conj: tuple[bool, bool]
+    ) -> Gemm | None:
+        lhs, rhs = (as_matrices(x, groups) for x, groups in zip(operands, spans, strict=True))
+        return None if lhs is None or rhs is None else gemm_of(lhs, rhs, out, self.dims.batch, conj)
+
+    def _matmul(self, lhs: Array, rhs: Array) -> Any:
+        """By batched matrices, [batch, m, k] and [batch, k, n]; what does not fuse is copied."""
+        lhs, rhs = (
+            self._conjugated(x.astype(self.dtype, copy=False), conj)
+            for x, conj in zip((lhs, rhs), self.conj, strict=True)
+        )
+        left, right = contracted_order(self.dims, lhs, rhs)
+        dims, is_bool = self.dims, self.dtype.kind == "b"
+        shapes = (dims.batch, dims.m, dims.k), (dims.batch, dims.k, dims.n)
+        a, b = (
+            self._matrices(x, groups).reshape(shape)
+            for x, groups, shape in zip((lhs, rhs), (left, right), shapes, strict=True)
+        )
+        if is_bool:  # counts of true terms, which may not wrap
+            a, b = a.astype(np.int32), b.astype(np.int32)
+        product = self.xp.matmul(a, b) if dims.batch > 1 else self.xp.matmul(a[0], b[0])
+        return (product != 0 if is_bool else product).reshape(self.shape)
+
+    def _matrices(self, x: Array, groups: Groups) -> Any:
+        """x with the axes of each group side by side, one copy where they do not fuse."""
+        turned = x.transpose(groups.batch + groups.rows + groups.columns)
+        return contiguous(self.xp, turned) if copied(x, groups) else turned
+
+
+def _spans(batch: int, rows: int, columns: int) -> Groups:
+    """The axes 0, 1, ... in groups of so many."""
+    axes = tuple(range(batch + rows + columns))
+    return Groups(axes[:batch], axes[batch : batch + rows], axes[batch + rows :])
+
+
+def as_matrices(x: Array, groups: Groups) -> Matrices | None:
+    """The axes of each group as one, where they fuse."""
+    if element_strides(x) is None:
+        return None
+    (_, batch), (m, row), (n, column) = (fused_stride(x, axes) for axes in groups)
+    if batch is None or row is None or column is None:
+        return None
+    return Matrices(m, n, batch // x.itemsize, row // x.itemsize, column // x.itemsize)
+
+
+def contracted_order(dims: DotDims, lhs: Array, rhs: Array) -> tuple[Groups, Groups]:
+    """Both operands' axes, the contracted ones in the order of which the fewest bytes are copied."""
+    pairs = list(zip(dims.lhs_contracting, dims.rhs_contracting, strict=True))
+    orders = [
+        pairs,
+        sorted(pairs, key=lambda pair: -abs(lhs.strides[pair[0]])),
+        sorted(pairs, key=lambda pair: -abs(rhs.strides[pair[1]])),
+    ]
+    found = []
+    for order in orders:
+        left, right = tuple(i for i, _ in order), tuple(j for _, j in order)
+        groups = (
+            Groups(dims.lhs_batch, dims.lhs_free, left),
+            Groups(dims.rhs_batch, right, dims.rhs_free),
+        )
+        cost = sum(copied(x, each) for x, each in zip((lhs, rhs), groups, strict=True))
+        found.append((cost, groups))
+    return min(found, key=lambda one: one[0])[1]
+
+
+def copied(x: Array, groups: Groups) -> int:
+    """Bytes of x that are copied because the axes of a group do not fuse, or no axis of a matrix is unit.
+
+    cuBLAS reads a matrix whose rows or columns lie side by side, at a distance that is no less than one.
+    """
+    fused = [fused_stride(x, axes) for axes in groups]
+    if any(stride is None for _, stride in fused):
+        return int(x.nbytes)
+    (_, batch), (m, row), (n, column) = fused
+    item = x.itemsize
+    if batch is None or row is None or column is None or batch < 0 or batch % item:
+        return int(x.nbytes)
+    by_rows = (n == 1 or column == item) and (m == 1 or (row >= n * item and row % item == 0))
+    by_columns = (m == 1 or row == item) and (n == 1 or (column >= m * item and column % item == 0))
+    return 0 if by_rows or by_columns else int(x.nbytes)
+
+
+def fused_stride(x: Array, axes: Sequence[int]) -> tuple[int, int | None]:
+    """Size and stride in bytes of some axes as one, the slowest first; None where they do not fuse."""
+    size, stride = 1, 0
+    for axis in reversed(axes):
+        n, step = x.shape[axis], x.strides[axis]
+        if n == 1:
+            continue
+        if size == 1:
+            stride = step
+        elif step != stride * size:
+            return math.prod(x.shape[axis] for axis in axes), None
+        size *= n
+    return size, stride
+
+
+def engine_of(xp: Module, op: str, attrs: Attrs, inputs: Inputs) -> str:
+    """The rung for row-major operands."""
+    attrs = matmul_attrs(inputs) if op == "matmul" else attrs
+    product = Product(xp, attrs, inputs)
+    lhs, rhs = (Strided(spec) for spec in inputs)
+    return product.rung(lhs, rhs)
+
+
+class Strided:
+    """What `rung` reads of an array, without one."""
+
+    def __init__(self, spec: ArraySpec) -> None:
+        dtype = compute_dtype(spec.dtype)
+        self.shape, self.ndim, self.itemsize = spec.shape, len(spec.shape), dtype.itemsize
+        self.nbytes = spec.size * dtype.itemsize
+        order = spec.layout or tuple(range(self.ndim))
+        strides, step = [0] * self.ndim, dtype.itemsize
+        for axis in reversed(order):
+            strides[axis], step = step, step * spec.shape[axis]
+        self.strides = tuple(strides)
