@@ -1,8 +1,9 @@
 """Devices: a backend's kernels, numbered pools, and one stream of work.
 
-`device("cpu:1")` is the same object until it is closed. The CPU shows itself as several devices, each with
-pools and a thread of its own, so that a program for many devices runs, and is tested, on one machine. A
-device's number is its *ordinal*; `device_id` differs between all devices that a process ever opens.
+`device("cpu:1")` is the same object until it is closed; "gpu:0" is the first card. The CPU shows itself as
+several devices, each with pools and a thread of its own, so that a program for many devices runs, and is
+tested, on one machine. A device's number is its *ordinal*; `device_id` differs between all devices that a
+process ever opens.
 
 What the pools hold is the business of contexts; a device counts them, numbers their pools from 1 on, keeps
 what is uploaded once for all of them (constants), and has one merge buffer, pool 0: room for one foreign
@@ -18,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._base.errors import ClosedError, DeviceError
 from .._base.numbers import format_bytes
@@ -27,6 +28,9 @@ from .cpu.memory import CpuMemory
 from .pools import ALIGNMENT, BufferLoc, Pools, RawMemory
 from .protocol import Backend
 from .runner import MOST_PENDING, Runner
+
+if TYPE_CHECKING:
+    from .gpu import GpuBackend
 
 CPU_DEVICES = 8
 """Devices that the CPU shows itself as: the same number on every machine."""
@@ -48,12 +52,13 @@ class Device:
         *,
         alignment: int = ALIGNMENT,
         most_pending: int = MOST_PENDING,
+        runner: Runner | None = None,
     ) -> None:
         self.backend, self.ordinal, self.alignment = backend, ordinal, alignment
         self.device_id = next(_IDS)
         self.name = f"{backend.name}:{ordinal}"
         self.pools = Pools(raw, self.name)
-        self.runner = Runner(self.name, most_pending)
+        self.runner = Runner(self.name, most_pending) if runner is None else runner
         self.constants: dict[Any, Any] = {}  # where a constant lies, by its node
         self.merge_capacity = 0
         self.merge_tenant: Any = None  # what the merge buffer holds
@@ -160,8 +165,8 @@ class Device:
             self.constants.clear()
             self.merge_tenant, self.merge_capacity = None, 0
         with _LOCK:
-            if _OPEN.get(self.ordinal) is self:
-                del _OPEN[self.ordinal]
+            if _OPEN.get(self.name) is self:
+                del _OPEN[self.name]
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -177,13 +182,13 @@ class Device:
 
 
 def device(name: str | Device = "cpu") -> Device:
-    """The device of a name, "cpu:1"; "cpu" is "cpu:0".
+    """The device of a name, "cpu:1"; "cpu" is "cpu:0", and "gpu" is "gpu:0".
 
     Args:
-        name: backend and ordinal; a Device is returned as it is.
+        name: backend and ordinal, "cpu:1" or "gpu:0"; a Device is returned as it is.
 
     Raises:
-        DeviceError: there is no such device; those that there are are named.
+        DeviceError: there is no such device; those that there are are named, or what a GPU lacks.
 
     >>> device("cpu:1") is device("cpu:1"), device("cpu").ordinal
     (True, 0)
@@ -192,18 +197,47 @@ def device(name: str | Device = "cpu") -> Device:
         name._check_open()
         return name
     kind, _, number = name.partition(":") if isinstance(name, str) else ("", "", "")
-    ordinal = int(number or 0) if number.isdecimal() or name == "cpu" else -1
-    if kind != "cpu" or not 0 <= ordinal < CPU_DEVICES:
+    ordinal = int(number or 0) if number.isdecimal() or name in ("cpu", "gpu") else -1
+    if kind not in _KINDS or ordinal < 0 or (kind == "cpu" and ordinal >= CPU_DEVICES):
         raise DeviceError(f"there is no device {name!r:.60}; there are {', '.join(devices())}")
     with _LOCK:
-        if ordinal not in _OPEN:
-            _OPEN[ordinal] = Device(cpu(), CpuMemory(), ordinal)
-        return _OPEN[ordinal]
+        full = f"{kind}:{ordinal}"
+        if full not in _OPEN:
+            _OPEN[full] = _KINDS[kind](ordinal)
+        return _OPEN[full]
 
 
 def devices() -> tuple[str, ...]:
-    """The names of all devices, which `device` takes."""
-    return tuple(f"cpu:{ordinal}" for ordinal in range(CPU_DEVICES))
+    """The names of all devices, which `device` takes: CPUs, then the GPUs that this process can use."""
+    from .gpu import count  # CuPy is imported there, if it is installed
+
+    gpus = (f"gpu:{ordinal}" for ordinal in range(count()))
+    return (*(f"cpu:{ordinal}" for ordinal in range(CPU_DEVICES)), *gpus)
+
+
+def _cpu(ordinal: int) -> Device:
+    return Device(cpu(), CpuMemory(), ordinal)
+
+
+def _gpu(ordinal: int) -> Device:
+    """Raises DeviceError where CuPy, the card or its driver is missing."""
+    from .gpu import gpu
+
+    backend = gpu(ordinal)
+    return gpu_device(backend)
+
+
+def gpu_device(backend: GpuBackend) -> Device:
+    """A device of the card that this backend is for, with pools and a stream of work of its own."""
+    from .gpu.memory import GpuMemory
+    from .gpu.streams import StreamRunner
+
+    xp, ordinal = backend.xp, backend.ordinal
+    runner = StreamRunner(backend.device, xp, ordinal)
+    return Device(backend, GpuMemory(xp, ordinal), ordinal, runner=runner)
+
+
+_KINDS: dict[str, Callable[[int], Device]] = {"cpu": _cpu, "gpu": _gpu}
 
 
 def _nothing() -> None:
@@ -211,7 +245,7 @@ def _nothing() -> None:
 
 
 _IDS = itertools.count()
-_OPEN: dict[int, Device] = {}
+_OPEN: dict[str, Device] = {}
 _LOCK = threading.Lock()
 
 

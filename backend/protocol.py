@@ -32,6 +32,18 @@ class BufferInfo(NamedTuple):
     limit_bytes: int
 
 
+class Clock(Protocol):
+    """Times single instructions: when a device begins and ends them, not when they are queued."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def seconds(self) -> list[float]:
+        """Between each `start` and the `stop` after it; waits until all of it is done."""
+        ...
+
+
 class Backend(Protocol):
     """One device's arrays and ops.
 
@@ -169,6 +181,10 @@ class Backend(Protocol):
 
     def to_host(self, array: Any) -> Any:
         """An array of this device as numpy.ndarray."""
+        ...
+
+    def clock(self) -> Clock:
+        """A clock of what this backend computes."""
         ...
 
     def buffer_info(self) -> BufferInfo:

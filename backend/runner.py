@@ -114,6 +114,9 @@ class Runner:
         if not nothing_to_do:
             self.run(lambda future: lambda: None)
 
+    def settle(self) -> None:
+        """Until what this thread has queued on the device itself is done; here nothing is left to queues."""
+
     def close(self) -> None:
         """Do what is queued, take nothing more, and end the thread."""
         with self._changed:

@@ -71,11 +71,6 @@ class Expression:
     ) -> None:
         self.plan, self.backend = plan, backend or cpu()
         self._on_host = self.backend.name == "cpu"
-        if plan.sliced and not self._on_host:
-            raise Unsupported(
-                f"expression: slices do not run on {self.backend.device} yet; leave out memory_limit, or "
-                f"run on the CPU"
-            )
         self.constants = dict(constants or {})
         self._free = [k for k in range(len(plan.dtypes)) if k not in self.constants]
         self._specs = tuple((plan.network.shapes[k], plan.dtypes[k]) for k in self._free)
@@ -168,10 +163,12 @@ class Expression:
         result = self.contract(operands, out, alpha, beta, given)
         return as_torch(result) if out is None and any(map(is_torch, arrays)) else result
 
-    def submit(self, *arrays: Any, device: Any = "cpu", **keywords: Any) -> Future[Any]:
+    def submit(self, *arrays: Any, device: Any = None, **keywords: Any) -> Future[Any]:
         """The same call by the thread of a device, "cpu:1" say: calls of one device are made in order.
 
-        The arrays must stay as they are until it is done. While too many calls wait, this one waits.
+        The arrays must stay as they are until it is done. While too many calls wait, this one waits. What is
+        compiled for a GPU runs on that one, on the stream that is current here, and the future has its result
+        when the GPU is done with it.
 
         Returns:
             concurrent.futures.Future: the result or the exception; can be cancelled until the call begins.
@@ -183,7 +180,6 @@ class Expression:
         array([[30., 30.],
                [30., 30.]])
         """
-        self._check_host("submit")
         from ..program.dispatch import submit  # few calls need it, and it loads concurrent.futures
 
         return submit(self, arrays, device, **keywords)
@@ -197,6 +193,7 @@ class Expression:
         retries: int = 2,
         in_flight: int | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        devices: Sequence[str] | None = None,
     ) -> Any:
         """The contraction as a sum over ranges of slices, which run wherever the executor lets them.
 
@@ -219,6 +216,8 @@ class Expression:
                 None: four for each worker.
             checkpoint: a folder for what each range gave. A run with the same plan, operands and
                 slices_per_task begins with what it finds there.
+            devices: of an expression of a GPU, the cards that take ranges in turn, ("gpu:0", "gpu:1"); None:
+                its own alone. No other argument but slices_per_task goes with cards.
 
         Returns:
             What a call returns: an array, a number, or with strip_exponent (mantissa, exponent).
@@ -238,7 +237,18 @@ class Expression:
         array([[30., 30.],
                [30., 30.]])
         """
-        self._check_host("run_slices")
+        if not self._on_host or devices is not None:
+            given = (executor, threads, in_flight, checkpoint)
+            if self._on_host or any(x is not None for x in given) or retries != 2:
+                raise OptionError(
+                    "run_slices(devices=...): cards take ranges of an expression that is compiled for a GPU, "
+                    "with no argument beside slices_per_task; executors run those of the CPU"
+                )
+            from .on_device import slices_on  # what runs on the host needs none of it
+
+            check_together("run_slices", self.backend, arrays)
+            self._check(list(arrays))
+            return slices_on(self, arrays, devices, slices_per_task)
         from . import slices  # few runs need it, and it loads concurrent.futures
 
         request = slices.Request.of(
@@ -293,8 +303,11 @@ class Expression:
         """
         seconds: list[float] = []
         if arrays:
-            self._check_host("explain")
-            operands = [native(as_ndarray(x, "explain", k)) for k, x in enumerate(arrays)]
+            if self._on_host:
+                operands = [native(as_ndarray(x, "explain", k)) for k, x in enumerate(arrays)]
+            else:
+                check_together("explain", self.backend, arrays)
+                operands = list(arrays)
             self._check(operands)
             seconds = self._measured(operands)
         steps = [
@@ -332,13 +345,6 @@ class Expression:
                         f"expression(donate=...): operand {k} shares memory with out; give away only what "
                         f"nothing else in the call looks at"
                     )
-
-    def _check_host(self, call: str) -> None:
-        if not self._on_host:
-            raise Unsupported(
-                f"{call}: this expression runs on {self.backend.device}, where there is no {call} yet; call "
-                f"it with its arrays, or compile it for the CPU"
-            )
 
     def _check_out_dtype(self, dtype: np.dtype[Any]) -> None:
         """Refuse an `out` that would lose what the result's dtype holds."""

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import CallError, DTypeError, OptionError, ShapeError, spoken_for
+from ..backend.choice import elsewhere
 from ..backend.cpu import cpu
 from ..backend.door import as_ndarray, is_torch, to_torch
+from ..backend.protocol import Backend
 from .arguments import is_number
 from .expression import _given, _scalar
 
@@ -62,14 +64,17 @@ def gemm_batch(
     """
     given = list(pairs)
     work = _plain_work(given)
-    matrices = given if work else [_matrices(pair, at) for at, pair in enumerate(given)]
+    backend: Backend | None = None
+    if not work:  # what is plain is all on the host
+        backend = elsewhere("gemm_batch", chain(chain.from_iterable(map(_both, given)), out or ()))
+    matrices = given if work else [_matrices(pair, at, backend) for at, pair in enumerate(given)]
     work = work or [a.size * b.shape[1] for a, b in matrices]
     if _given(alpha, 1):
         alpha = _factor(alpha, {a.dtype for a, _ in matrices}, "alpha")
     if out is None:
         if _given(beta, 0):
             raise OptionError("gemm_batch(beta=...): beta scales `out`; give out= as well")
-        results = cpu().gemm_batch(matrices, work, alpha=alpha)
+        results = (backend or cpu()).gemm_batch(matrices, work, alpha=alpha)
         if matrices is given:
             return results
         return [_as_given(x, pair) for x, pair in zip(results, given, strict=True)]
@@ -77,13 +82,13 @@ def gemm_batch(
         targets = list(out)
         chains = _by_target(targets)
     else:
-        targets = _same_places(_targets(out, matrices))
+        targets = _same_places(_targets(out, matrices, backend))
         chains = _chains(targets)
         if _overlaps_operands(targets, matrices):
             matrices = [(a.copy(), b.copy()) for a, b in matrices]
     if _given(beta, 0):
         beta = _factor(beta, {x.dtype for x in targets}, "beta")
-    cpu().gemm_batch(matrices, work, targets, chains, alpha, beta)
+    (backend or cpu()).gemm_batch(matrices, work, targets, chains, alpha, beta)
     return list(out)
 
 
@@ -130,13 +135,19 @@ def _as_given(result: Any, pair: Any) -> Any:
     return to_torch(result) if any(map(is_torch, pair)) else result
 
 
-def _matrices(pair: Any, at: int) -> Pair:
+def _both(pair: Any) -> Any:
+    """The members of a pair; of what is none, nothing."""
+    return pair if isinstance(pair, (tuple, list)) else ()
+
+
+def _matrices(pair: Any, at: int, backend: Backend | None) -> Pair:
     """Both matrices of a pair in their common dtype."""
     try:
         a, b = pair
     except (TypeError, ValueError):
         raise CallError(f"gemm_batch: pair {at} is {type(pair).__name__}; give (a, b)") from None
-    a, b = (as_ndarray(x, f"gemm_batch: pair {at}", k) for k, x in enumerate((a, b)))
+    if backend is None:
+        a, b = (as_ndarray(x, f"gemm_batch: pair {at}", k) for k, x in enumerate((a, b)))
     for name, x in (("a", a), ("b", b)):
         if x.ndim != 2:
             raise ShapeError(
@@ -162,13 +173,14 @@ def _matrices(pair: Any, at: int) -> Pair:
     return a.astype(dtype, copy=False), b.astype(dtype, copy=False)
 
 
-def _targets(out: Any, matrices: list[Pair]) -> list[Any]:
+def _targets(out: Any, matrices: list[Pair], backend: Backend | None) -> list[Any]:
     """`out` as a list of arrays that take these products."""
     if not isinstance(out, (list, tuple)) or len(out) != len(matrices):
         got = f"{len(out)} entries" if isinstance(out, (list, tuple)) else type(out).__name__
         raise CallError(f"gemm_batch(out=...): give a list of {len(matrices)} arrays, got {got}")
     for at, (x, (a, b)) in enumerate(zip(out, matrices, strict=True)):
-        if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
+        is_array = isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
+        if not is_array and backend is None:
             raise DTypeError(
                 f"gemm_batch(out=...): entry {at} must be a numpy.ndarray, got {type(x).__name__}"
             )
@@ -177,7 +189,7 @@ def _targets(out: Any, matrices: list[Pair]) -> list[Any]:
             raise ShapeError(
                 f"gemm_batch(out=...): entry {at} has shape {x.shape}, the product of pair {at} {shape}"
             )
-        if not x.flags.writeable:
+        if backend is None and not x.flags.writeable:
             raise ShapeError(
                 f"gemm_batch(out=...): entry {at} is read-only; pass a writeable array"
             )
@@ -214,14 +226,20 @@ def _same_places(targets: list[Any]) -> list[Any]:
     known: dict[Any, Any] = {}
     places = []
     for x in targets:
-        key = x.__array_interface__["data"][0], x.shape, x.strides, x.dtype
+        key = _address(x), x.shape, x.strides, x.dtype
         places.append(known.setdefault(key, x))
     return places
 
 
+def _address(x: Any) -> int:
+    """Of the first element, on the host or on the device."""
+    found = getattr(x, "__cuda_array_interface__", None) or x.__array_interface__
+    return int(found["data"][0])
+
+
 def _bounds(x: Any) -> tuple[int, int]:
     """The first byte of an array, and the one behind its last."""
-    start = end = x.__array_interface__["data"][0]
+    start = end = _address(x)
     if not x.size:
         return start, start
     for n, step in zip(x.shape, x.strides, strict=True):

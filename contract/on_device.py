@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .._base.caches import Cache
 from .._base.errors import OptionError, ShapeError
 from .._base.options import get_options
+from ..backend import get
 from ..backend.choice import check_together
 from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec
 from ..program.executable import Executable
+from ..program.ranges import cut
+from ..program.sliced import SlicedExecutable
 from .arguments import Asked
 from .expression import Expression, factors, in_order, order_of
 from .notation import Notation
@@ -58,6 +62,58 @@ def _key(backend: Backend, arrays: list[Any], notation: Notation, out: Any, aske
     except TypeError:
         return None
     return key
+
+
+def slices_on(
+    expression: Expression,
+    arrays: Sequence[Any],
+    names: Sequence[str] | None,
+    slices_per_task: int | None,
+) -> Any:
+    """All slices in ranges, which cards take in turn; what each adds up is brought to the first, in order.
+
+    A card queues its range and waits for nothing, so all of them compute at the same time. The bits are those
+    of one card: they depend on the ranges alone.
+    """
+    from . import slices  # it loads concurrent.futures
+
+    plan, lead = expression.plan, expression._executable
+    request = slices.Request.of(None, slices_per_task, None, 2, None, None)
+    if not isinstance(lead, SlicedExecutable):
+        return expression(*arrays)
+    backends = [expression.backend] if names is None else [get(name) for name in names]
+    own = expression.backend
+    if not backends or backends[0].device != own.device or {x.name for x in backends} != {own.name}:
+        raise OptionError(
+            f"run_slices(devices={names!r:.60}): give names of GPUs, that of the expression first"
+        )
+    crew = [
+        expression if one.device == expression.backend.device
+        else Expression(plan, expression.constants, one)
+        for one in backends
+    ]  # fmt: skip
+    prepared = [
+        one._executable.prepared([*(backend.to_device(x) for x in arrays), *one._held])  # type: ignore[union-attr]
+        for one, backend in zip(crew, backends, strict=True)
+    ]
+    order = order_of(plan.order, arrays)
+    home, total = backends[0], crew[0]._executable.total(order)  # type: ignore[union-attr]
+    part = lead.program.slots[lead.program.outputs[0]].nbytes
+    size = request.slices_per_task or slices.slices_per_task(plan, lead, part)
+    ranges = list(cut(lead.n_parts, lead.each_part, size))
+    for first in range(0, len(ranges), len(crew)):
+        turn = zip(crew, prepared, ranges[first : first + len(crew)], strict=False)
+        made = [
+            one._executable.partial(operands, *span)  # type: ignore[union-attr]
+            for one, operands, span in turn
+        ]
+        for partial in made:
+            total.add(replace(partial, values=home.to_device(partial.values)))
+    found = total.result()
+    if not plan.strip_exponent:
+        return found
+    mantissa, exponent = found
+    return mantissa, float(home.to_host(exponent))
 
 
 def deliver_on(

@@ -16,7 +16,7 @@ import numpy as np
 from .._base.caches import Cache
 from .._base.errors import CallError, ConversionError, DTypeError, ShapeError
 from .._base.options import get_options
-from ..backend.choice import elsewhere
+from ..backend.choice import check_together, elsewhere
 from ..backend.cpu.backend import cpu
 from ..backend.cpu.strided import overlaps_itself
 from ..backend.door import as_ndarray, check_torch_out, is_torch, to_torch
@@ -134,15 +134,26 @@ def several_axes(call: str, axis: Any, ndim: int) -> Axes:
 # ---- results -------------------------------------------------------------------------------------
 
 
+SHARED = "{}(out=...): elements of out share memory; pass an array of its own"
+
+
 class Out:
     """The array that a result is written into, if there is one."""
 
     def __init__(self, call: str, out: Any, values: Sequence[Any] = ()) -> None:
         self.call, self.given, self.array = call, out, None
+        self.backend: Backend | None = None  # of the device on which it lies
         if out is None:
             return
         if values and isinstance(values[0], Traced):
             raise CallError(f"{call}(out=...): inside trace nothing is written into; leave it out")
+        self.backend = elsewhere(f"{call}(out=...)", [out])
+        if (there := self.backend or elsewhere(call, values)) is not None:
+            check_together(f"{call}(out=...)", there, [out, *values])
+            if overlaps_itself(out):
+                raise CallError(SHARED.format(call))
+            self.array = out
+            return
         if is_torch(out):
             check_torch_out(out, call)
         elif not isinstance(out, np.ndarray):
@@ -153,9 +164,7 @@ class Out:
                 f"{call}(out=...): out is read-only; pass an array that can be written"
             )
         if overlaps_itself(self.array):
-            raise CallError(
-                f"{call}(out=...): elements of out share memory; pass an array of its own"
-            )
+            raise CallError(SHARED.format(call))
 
     def place(self, shape: Shape, dtype: DType, *operands: Any) -> Any:
         """Where a result of this shape and dtype may be written at once: `out` or None; checks both."""
@@ -181,7 +190,7 @@ class Out:
         if self.array is not None:
             if not np.may_share_memory(result, self.array):  # else it was written there
                 self.place(result.shape, result.dtype)
-                np.copyto(self.array, result, casting="same_kind")
+                (self.backend or cpu()).assign(self.array, result)
             return self.given
         if any(map(is_torch, given)):
             return to_torch(result)

@@ -302,6 +302,7 @@ class Context:
             for node in given:
                 buffer = child._buffers[node]
                 fill(buffer)
+                self.device.runner.settle()
                 buffer.is_written(call)
         except BaseException:
             child.close()
@@ -321,7 +322,8 @@ class Context:
                 buffers = {x: Buffer(device, x, loc) for x, loc in placed.locations.items()}
                 for node, buffer in buffers.items():
                     if node.value is not None:
-                        self._assign(buffer.array(node), device.backend.to_device(node.value))
+                        self._assign(buffer.array(node), node.value)
+                        device.runner.settle()
                         buffer.is_written("upload")
                 own = [buffer for node, buffer in buffers.items() if node.value is None]
                 life = Lifetime(device, placed.pools, own, self._life)
@@ -335,7 +337,9 @@ class Context:
         return child
 
     def _assign(self, target: Any, source: Any) -> None:
-        self.device.backend.assign(target, source)
+        """From the host, or from an array of the device."""
+        backend = self.device.backend
+        backend.assign(target, backend.to_device(source))
 
     def _buffer(self, node: Node, call: str) -> Buffer:
         self._life.check_open(call)

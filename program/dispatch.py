@@ -7,8 +7,10 @@ from concurrent.futures import Future
 from typing import Any
 
 from .._base.caches import Cache
+from .._base.errors import Unsupported
 from ..backend.devices import Device
 from ..backend.devices import device as device_of
+from ..backend.protocol import Backend
 from ..backend.spec import Shape
 from .compiling import Compiling
 from .executable import Executable
@@ -45,11 +47,24 @@ def executable_for(
 
 
 def submit(
-    call: Any, arrays: Sequence[Any], device: Device | str = "cpu", **keywords: Any
+    call: Any, arrays: Sequence[Any], device: Device | str | None = None, **keywords: Any
 ) -> Future[Any]:
-    """call(*arrays, **keywords) by the thread of a device, after all that was submitted to it before."""
+    """call(*arrays, **keywords) by the thread of a device, after all that was submitted to it before.
+
+    Without a device it is that of the call's backend; the CPU's calls run on any of the CPU's.
+
+    Raises:
+        Unsupported: the call's backend is that of another device.
+    """
+    backend: Backend = call.backend
+    where = device_of(backend.device if device is None else device)
+    if where.backend.device != backend.device:
+        raise Unsupported(
+            f"submit(device={where.name!r}): the call runs on {backend.device}; leave device out, or compile "
+            f"it for {where.name}"
+        )
 
     def work() -> Any:
         return call(*arrays, **keywords)
 
-    return device_of(device).runner.submit(lambda future: work)
+    return where.runner.submit(lambda future: work)

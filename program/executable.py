@@ -14,7 +14,6 @@ in an arena.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -179,11 +178,11 @@ class Executable:
         return self._unfused._loop(*arrays, *indices, seconds=seconds)
 
     def submit(
-        self, *arrays: Any, out: Any = None, indices: tuple[int, ...] = (), device: Any = "cpu"
+        self, *arrays: Any, out: Any = None, indices: tuple[int, ...] = (), device: Any = None
     ) -> Future[Any]:
         """The same call by the thread of a device, after what was submitted to it before. The future has the
         result or the exception, and can be cancelled until the call begins; the arrays must stay as they are
-        until it is done. While too many calls wait, this one waits."""
+        until it is done. While too many calls wait, this one waits. On a GPU it is that of the backend."""
         from .dispatch import submit  # it makes executables
 
         return submit(self, arrays, device, out=out, indices=indices)
@@ -284,18 +283,20 @@ class Executable:
         count = len(self.program.inputs)
         values: dict[int, Any] = dict(zip(self.program.inputs, arrays[:count], strict=True))
         numbers = arrays[count:]
+        clock = None if seconds is None else self.backend.clock()
         last = -1 if self._tail is None else self._tail[0]
         for index, (kernel, inputs, outputs, dies, indices) in enumerate(self.steps):
-            start = time.perf_counter() if seconds is not None else 0.0
             operands = [values[slot] for slot in inputs]
             operands += [numbers[k] for k in indices]
             target = out if index == last else None
             if onto is not None and target is None:
                 target = self._given_place(index, values, *onto)
+            if clock is not None:
+                clock.start()
             result = kernel(*operands) if target is None else kernel(*operands, out=target)
+            if clock is not None:
+                clock.stop()
             del operands, target
-            if seconds is not None:
-                seconds.append(time.perf_counter() - start)
             if len(outputs) == 1:
                 values[outputs[0]] = result
             else:
@@ -303,6 +304,8 @@ class Executable:
             del result
             for slot in dies:
                 del values[slot]
+        if seconds is not None and clock is not None:
+            seconds += clock.seconds()
         results = tuple(values[slot] for slot in self.program.outputs)
         return results[0] if len(results) == 1 else results
 

@@ -20,7 +20,7 @@ import numpy as np
 from .._base.errors import ProgramError
 from .._base.progress import Progress
 from ..backend.protocol import Backend
-from ..backend.spec import ArraySpec, compute_dtype
+from ..backend.spec import ArraySpec, Shape, compute_dtype
 from .bindings import odometer
 from .executable import Executable
 from .ir import Program
@@ -178,14 +178,11 @@ class SlicedExecutable:
         """
         given = out is not None
         spec = self.assembly.spec
-        result = out if given else np.empty(spec.shape, spec.dtype, order)
+        result = out if given else _new(self.backend, spec.shape, spec.dtype, order)
         if self.assembly.diagonal:
-            if beta == 0:
-                result[...] = 0
-            else:  # what no slice reaches is beta * out as well
-                nothing = np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
-                self.backend.assign(result, nothing, 1, beta)
-                beta = 1
+            # what no slice reaches is beta * out as well
+            _clear(self.backend, result, spec.dtype, beta)
+            beta = 1 if beta != 0 else 0
         operands = self.prepared(arrays)
         # slices are added up in the result itself, where nothing of what it held is wanted
         in_place = beta == 0 and not self._apart and result.dtype == spec.dtype
@@ -194,7 +191,7 @@ class SlicedExecutable:
             for index, ids in self._parts():
                 part = result[index]
                 if not in_place and held is None:
-                    held = np.empty(part.shape, self._contribution.dtype)
+                    held = _new(self.backend, part.shape, self._contribution.dtype)
                 target = part if in_place else held
                 for number, indices in enumerate(ids):
                     if number == 0:
@@ -216,7 +213,7 @@ class SlicedExecutable:
 
     def partial(self, operands: Sequence[Any], start: int, stop: int) -> Partial:
         """The sum of slices `start` to `stop` - 1, numbered in the order in which a call runs them."""
-        values = np.empty(self._stack(start, stop), self._contribution.dtype)
+        values = _new(self.backend, self._stack(start, stop), self._contribution.dtype)
         for number in range(start, stop):
             target, indices = values[self._row(start, number), ...], self._indices(number)
             if number == start or number % self.each_part == 0:
@@ -283,6 +280,18 @@ class SlicedExecutable:
             yield self._place(self._indices(number)), partial.values[row, ...]
 
 
+def _new(backend: Backend, shape: Shape, dtype: Any, order: str = "C") -> Any:
+    """An array of the backend with undefined contents, in row-major order or, for "F", in the reverse."""
+    layout = tuple(range(len(shape)))[::-1] if order == "F" else None
+    return backend.empty(ArraySpec(np.dtype(dtype), tuple(shape), layout))
+
+
+def _clear(backend: Backend, x: Any, dtype: Any, factor: Any = 0) -> None:
+    """x becomes `factor` times what it is; 0 for the factor 0, whatever it is."""
+    nothing = np.broadcast_to(backend.full((), 0, dtype), x.shape)
+    backend.assign(x, nothing, 1, factor)
+
+
 class _Total:
     """The result of slices, to which partials are added in order.
 
@@ -291,8 +300,10 @@ class _Total:
 
     def __init__(self, sliced: SlicedExecutable, order: str) -> None:
         spec = sliced.assembly.spec
-        make = np.zeros if sliced.assembly.diagonal else np.empty
-        self._sliced, self._result = sliced, make(spec.shape, spec.dtype, order)  # type: ignore[call-overload]
+        self._sliced = sliced
+        self._result = _new(sliced.backend, spec.shape, spec.dtype, order)
+        if sliced.assembly.diagonal:
+            _clear(sliced.backend, self._result, spec.dtype)
         self._sum: Any = None  # of the last part, so far
 
     def add(self, partial: Partial) -> None:
@@ -348,7 +359,8 @@ class ScaledSlices(SlicedExecutable):
         if out is not None or alpha != 1 or beta != 0:
             raise ProgramError("a mantissa is neither scaled nor added to what `out` holds")
         shape, wide = self.assembly.spec.shape, compute_dtype(self.assembly.spec.dtype)
-        result = np.zeros(shape, wide, order)
+        result = _new(self.backend, shape, wide, order)
+        _clear(self.backend, result, wide)
         total: int | None = None  # the k of what `result` holds; None: zeros
         operands = self.prepared(arrays)
         with Progress("slices", self.n_slices) as progress:
@@ -359,11 +371,13 @@ class ScaledSlices(SlicedExecutable):
                     total = self._accumulate(result, part, x, int(k), total)
                     progress.advance()
         del operands
-        mantissa, exponent = self._last.run(result, np.array(total or 0))
+        mantissa, exponent = self._last.run(result, self.backend.full((), total or 0, np.int64))
         return mantissa, exponent
 
     def partial(self, operands: Sequence[Any], start: int, stop: int) -> Partial:
-        values = np.zeros(self._stack(start, stop), compute_dtype(self.assembly.spec.dtype))
+        wide = compute_dtype(self.assembly.spec.dtype)
+        values = _new(self.backend, self._stack(start, stop), wide)
+        _clear(self.backend, values, wide)
         total: int | None = None
         for number in range(start, stop):
             x, k = self.each.run(*operands, *self._indices(number))
@@ -381,8 +395,7 @@ class ScaledSlices(SlicedExecutable):
         if total is None:
             total = k
         elif k + HEADROOM < total:
-            nothing = np.broadcast_to(np.zeros((), result.dtype), result.shape)
-            self.backend.assign(result, nothing, 1, _power_of_two(k - total))
+            _clear(self.backend, result, result.dtype, _power_of_two(k - total))
             total = k
         if k == total:
             self._add(part, x, out=part)
@@ -402,7 +415,9 @@ class _ScaledTotal:
     def __init__(self, scaled: ScaledSlices, order: str) -> None:
         spec = scaled.assembly.spec
         self._scaled = scaled
-        self._result = np.zeros(spec.shape, compute_dtype(spec.dtype), order)  # type: ignore[call-overload]
+        wide = compute_dtype(spec.dtype)
+        self._result = _new(scaled.backend, spec.shape, wide, order)
+        _clear(scaled.backend, self._result, wide)
         self._k: int | None = None
 
     def add(self, partial: Partial) -> None:
@@ -419,4 +434,5 @@ class _ScaledTotal:
         return Partial(first, stop, part[None], self._k)
 
     def result(self) -> Any:
-        return self._scaled._last.run(self._result, np.array(self._k or 0))
+        exponent = self._scaled.backend.full((), self._k or 0, np.int64)
+        return self._scaled._last.run(self._result, exponent)

@@ -27,13 +27,14 @@ from ..catalogue import CATALOGUE, GATHERS, Attrs, OpRow, infer
 from ..door import as_ndarray
 from ..dtypes import NAMES
 from ..fusion import FusionPlan, ProductFusionPlan
-from ..protocol import BufferInfo, Kernel, View
+from ..protocol import BufferInfo, Clock, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype_name
 from . import structure, sum_product
 from .blas import ONE_BLAS_THREAD
 from .buffers import BUFFERS, empty_as, in_layout
 from .cast import bind_cast, evaluate_cast
+from .clock import HostClock
 from .contraction import (
     bind_matmul,
     bind_sum_product,
@@ -463,6 +464,9 @@ class CpuBackend:
 
     def to_host(self, array: Any) -> Any:
         return array
+
+    def clock(self) -> Clock:
+        return HostClock()
 
     def buffer_info(self) -> BufferInfo:
         return BUFFERS.info()

@@ -20,7 +20,7 @@ from ..._base.errors import (
 from ..catalogue import CATALOGUE, Attrs, infer
 from ..dtypes import NAMES
 from ..fusion import FusionPlan
-from ..protocol import BufferInfo, Kernel, View
+from ..protocol import BufferInfo, Clock, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_name
 from . import (
@@ -28,6 +28,7 @@ from . import (
     elementwise,
     fft,
     fused,
+    grouped,
     indexed,
     order,
     product,
@@ -38,6 +39,7 @@ from . import (
 from .arrays import Binder, filled
 from .memory import address, array_at
 from .modules import Module, companion, load
+from .streams import EventClock, across
 
 BINDERS: dict[str, Binder] = {
     **{op: elementwise.bind_elementwise(f) for op, f in elementwise.FORMULAS.items()},
@@ -270,14 +272,17 @@ class GpuBackend:
         alpha: Any = 1,
         beta: Any = 0,
     ) -> list[Any]:
-        products = [self.apply("matmul", {}, a, b) for a, b in pairs]
         if out is None:
-            return products if alpha == 1 else [self.assign(x, x, alpha) for x in products]
-        for chain in chains:
+            out = [self.empty(ArraySpec(a.dtype, (len(a), b.shape[1]))) for a, b in pairs]
+            chains = [(k,) for k in range(len(out))]
+        with self._on():
+            left = grouped.together(self.xp, pairs, out, chains, alpha, beta)
+        for chain in left:
             started: set[int] = set()
             for k in chain:
                 key = address(out[k])
-                self.assign(out[k], products[k], alpha, 1 if key in started else beta)
+                product = self.apply("matmul", {}, *pairs[k])
+                self.assign(out[k], product, alpha, 1 if key in started else beta)
                 started.add(key)
         return list(out)
 
@@ -306,8 +311,11 @@ class GpuBackend:
         CuPy stages pageable memory through pinned buffers of its own.
         """
         xp = self.xp
-        if isinstance(array, xp.ndarray) and array.device.id == self.ordinal:
-            return array
+        if isinstance(array, xp.ndarray):
+            if array.device.id == self.ordinal:
+                return array
+            with across(xp, array.device.id, self.ordinal):
+                return xp.array(array)
         if isinstance(array, (np.ndarray, np.generic)):
             self._check_dtype("to_device", ArraySpec(array.dtype, array.shape))
         with self._on():
@@ -322,6 +330,9 @@ class GpuBackend:
             return array.get()
         room = companion(self.xp, "").empty_pinned(array.shape, array.dtype)
         return array.get(out=room)
+
+    def clock(self) -> Clock:
+        return EventClock(self.xp)
 
     def buffer_info(self) -> BufferInfo:
         with self._on():  # the pool counts for the current device

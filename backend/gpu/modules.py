@@ -47,6 +47,15 @@ def missing(import_module: Any = importlib.import_module) -> str | None:
     return None if count else _no_card(runtime, "no device")
 
 
+def count() -> int:
+    """How many cards a program can run on; 0 where CuPy, a driver or a card is missing.
+
+    >>> count() >= 0
+    True
+    """
+    return int(load().cuda.runtime.getDeviceCount()) if missing() is None else 0
+
+
 def _no_card(runtime: Any, said: str) -> str:
     """Without any driver CUDA says that the driver is too old: its version 0 tells the two apart."""
     try:

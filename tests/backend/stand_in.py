@@ -7,11 +7,13 @@ extremes, flags against writing.
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -23,10 +25,21 @@ MISSING = frozenset(("errstate", "put_along_axis", "nditer", "ndindex"))
 """Names of NumPy that CuPy has not, of those that a kernel might reach for."""
 
 
-class DeviceArray(np.ndarray):
-    """An array of the one device that there is."""
+CURRENT = [0]
+"""The cards that were made the current one, the last one now."""
 
-    device = SimpleNamespace(id=0)
+
+class DeviceArray(np.ndarray):
+    """An array of the card that was current when it was made; views are where their arrays are."""
+
+    ordinal: int
+
+    def __array_finalize__(self, array: Any) -> None:
+        self.ordinal = getattr(array, "ordinal", CURRENT[-1])
+
+    @property
+    def device(self) -> Any:  # type: ignore[override]
+        return SimpleNamespace(id=self.ordinal)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -199,8 +212,60 @@ class Pool:
     def free_all_blocks(self) -> None: ...
 
 
+class Event:
+    """Work is done when it is queued, so an event is the time at which it was recorded."""
+
+    def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
+        self.at, self.waited = math.nan, 0
+
+    def record(self, stream: Any = None) -> None:
+        self.at = time.perf_counter()
+
+    def synchronize(self) -> None:
+        assert not math.isnan(self.at), "it was never recorded"
+        self.waited += 1
+
+
+class Stream:
+    """One that is current inside its block; `waited` counts how often the host waited for it."""
+
+    current: ClassVar[Any]
+
+    def __init__(self, non_blocking: bool = False) -> None:
+        self.before: list[Any] = []
+        self.waited = 0
+        self.events: list[Event] = []
+
+    def wait_event(self, event: Event) -> None:
+        assert not math.isnan(event.at), "it was never recorded"
+        self.events.append(event)
+
+    def __enter__(self) -> Stream:
+        self.before.append(Stream.current)
+        Stream.current = self
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        Stream.current = self.before.pop()
+
+    def synchronize(self) -> None:
+        self.waited += 1
+
+
+Stream.current = Stream()
+
+
 class OutOfMemoryError(MemoryError):
     """CuPy's own."""
+
+
+@contextmanager
+def _current(ordinal: int) -> Iterator[None]:
+    CURRENT.append(ordinal)
+    try:
+        yield
+    finally:
+        CURRENT.pop()
 
 
 class StandIn:
@@ -218,7 +283,14 @@ class StandIn:
         self.linalg = Names(np.linalg, ())
         self.cuda = SimpleNamespace(
             Device=self._enter,
-            runtime=SimpleNamespace(getDeviceCount=lambda: self.cards),
+            Event=Event,
+            Stream=Stream,
+            get_current_stream=lambda: Stream.current,
+            get_elapsed_time=lambda start, stop: 1000 * (stop.at - start.at),
+            runtime=SimpleNamespace(
+                getDeviceCount=lambda: self.cards,
+                getDeviceProperties=lambda ordinal: {"name": b"NumPy in the place of CuPy"},
+            ),
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
         )
         self._cutensor, self.cards = cutensor, cards
@@ -233,7 +305,7 @@ class StandIn:
 
     def _enter(self, ordinal: int) -> Any:
         self.entered.append(ordinal)
-        return nullcontext()
+        return _current(ordinal)
 
     def array(self, x: Any, dtype: Any = None) -> DeviceArray:
         return upload(x, dtype)

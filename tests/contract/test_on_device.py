@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.backend.backends import STAND_INS
-from tests.backend.stand_in import DeviceArray
+from tests.backend.stand_in import DeviceArray, Event, StandIn, Stream
 from tests.cases import Case, random_cases
 from tests.oracles import check
 
 import einloom
 from einloom._base.errors import ConversionError, DTypeError, OptionError, ShapeError, Unsupported
+from einloom.backend import devices
 from einloom.backend.choice import register_arrays, unregister_arrays
+from einloom.backend.gpu import GpuBackend
 from einloom.contract.expression import Expression
 
 GPU = STAND_INS["gpu"]
@@ -105,16 +107,153 @@ def test_expression() -> None:
         expr(x.astype("f4"))
     with pytest.raises(OptionError, match="beta scales"):
         expr(x, beta=1)
-    for call in (expr.submit, expr.run_slices, expr.explain):
-        with pytest.raises(Unsupported, match="runs on gpu:0"):
-            call(x)
+    with pytest.raises(OptionError, match="executors run those of the CPU"):
+        expr.run_slices(x, threads=2)
+    with pytest.raises(Unsupported, match=r"submit.*cpu:0.*runs on gpu:0"):
+        expr.submit(x, device="cpu:0")
     assert "dot_general" in expr.explain()
 
 
-def test_slices_are_refused() -> None:
+def test_explain_measures_by_events() -> None:
+    """Two for each instruction, and the last one is waited for."""
+    expr = Expression(einloom.plan("ij,jk,kl->il", (3, 4), (4, 5), (5, 2)), backend=GPU)
+    operands = [GPU.to_device(np.ones(shape)) for shape in ((3, 4), (4, 5), (5, 2))]
+    text = expr.explain(*operands)
+    assert "measured" in text.splitlines()[0]
+    assert text.count("dot_general") >= 2
+    with pytest.raises(Unsupported, match="is on the host"):
+        expr.explain(*map(GPU.to_host, operands))
+    seconds: list[float] = []
+    expr._executable.profile(*operands, seconds=seconds)
+    assert len(seconds) == 2
+    assert min(seconds) > 0
+
+
+@pytest.fixture
+def as_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The device gpu:0 is the stand-in."""
+    kinds = {**devices._KINDS, "gpu": lambda ordinal: devices.gpu_device(GPU)}
+    monkeypatch.setattr(devices, "_KINDS", kinds)
+    yield
+    devices.device("gpu:0").close()
+
+
+def test_submit(as_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the stream that is current here; the future is done when an event is."""
+    made: list[Any] = []
+
+    def event(**keywords: Any) -> Any:
+        made.append(Event(**keywords))
+        return made[-1]
+
+    monkeypatch.setattr(GPU.xp.cuda, "Event", event)
+    expr = Expression(einloom.plan("ij,jk->ik", (3, 4), (4, 5)), backend=GPU)
+    x, y = (GPU.to_device(np.ones(shape)) for shape in ((3, 4), (4, 5)))
+    seen: list[Any] = []
+    real = expr._executable.run
+
+    def run(*arrays: Any, **keywords: Any) -> Any:
+        seen.append(Stream.current)
+        return real(*arrays, **keywords)
+
+    monkeypatch.setattr(expr._executable, "run", run)
+    with Stream() as stream:
+        future = expr.submit(x, y)
+        found = future.result(10)
+    assert type(found) is DeviceArray
+    np.testing.assert_array_equal(GPU.to_host(found), np.full((3, 5), 4.0))
+    assert seen == [stream]
+    assert [one.waited for one in made] == [1]
+    with pytest.raises(ShapeError):
+        expr.submit(x, x).result(10)
+
+
+SLICED = [
+    ("ij,jk->ik", ((6, 30), (30, 5)), (1,)),
+    ("ij,jk->ik", ((6, 30), (30, 5)), (0, 1)),
+    ("ii,ij->ij", ((4, 4), (4, 5)), (0,)),
+]
+
+
+@pytest.mark.parametrize(("equation", "shapes", "sliced"), SLICED)
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+def test_slices(equation: str, shapes: Any, sliced: Any, dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    arrays = [rng.integers(-3, 4, shape).astype(dtype) for shape in shapes]
+    plan = replace(einloom.plan(equation, *arrays), sliced=sliced)
+    here, there = Expression(plan), Expression(plan, backend=GPU)
+    on = [GPU.to_device(x) for x in arrays]
+    want = here(*arrays)
+    found = there(*on)
+    assert type(found) is DeviceArray
+    np.testing.assert_array_equal(GPU.to_host(found), want)
+    out = GPU.to_device(np.ones(want.shape, dtype))
+    assert there(*on, out=out, alpha=2, beta=3) is out
+    np.testing.assert_array_equal(GPU.to_host(out), 2 * want + 3)
+    assert "slices" in there.explain(*on)
+
+
+CARDS = StandIn(cards=2)
+TWO = {f"gpu:{ordinal}": GpuBackend(CARDS, ordinal) for ordinal in range(2)}
+
+
+@pytest.fixture
+def two_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("einloom.contract.on_device"), "get", TWO.get)
+
+
+@pytest.mark.parametrize("strip", [False, True])
+@pytest.mark.parametrize("constants", [(), (1,)])
+def test_slices_on_two_cards(two_cards: None, strip: bool, constants: Any) -> None:
+    """The bits of one card; either adds up ranges, and reads the other's memory in the order of streams."""
+    rng = np.random.default_rng(6)
+    x, y = rng.standard_normal((4, 30)), rng.standard_normal((30, 5))
+    plan = einloom.plan("ij,jk->ik", x, y, strip_exponent=strip, constants=constants)
+    plan = replace(plan, sliced=(1,))
+    expr = Expression(plan, {k: (x, y)[k] for k in constants}, TWO["gpu:0"])
+    on = [TWO["gpu:0"].to_device(one) for k, one in enumerate((x, y)) if k not in constants]
+    one = expr.run_slices(*on, slices_per_task=7)
+    CARDS.entered.clear()
+    before = len(Stream.current.events)
+    both = expr.run_slices(*on, slices_per_task=7, devices=("gpu:0", "gpu:1"))
+    assert {0, 1} <= set(CARDS.entered)
+    assert len(Stream.current.events) >= before + 4  # two ranges came from the second card
+    if strip:
+        (one, power), (both, exponent) = one, both
+        assert power == exponent
+    assert both.device.id == 0
+    assert TWO["gpu:0"].to_host(both).tobytes() == TWO["gpu:0"].to_host(one).tobytes()
+    scale = 10.0**power if strip else 1.0
+    np.testing.assert_allclose(TWO["gpu:0"].to_host(both) * scale, x @ y)
+
+
+def test_ranges_of_cards_are_refused(two_cards: None) -> None:
     plan = replace(einloom.plan("ij,jk->ik", (2, 30), (30, 2)), sliced=(1,))
-    with pytest.raises(Unsupported, match="slices do not run on gpu:0"):
-        Expression(plan, backend=GPU)
+    x, y = (GPU.to_device(np.ones(shape)) for shape in ((2, 30), (30, 2)))
+    expr = Expression(plan, backend=TWO["gpu:0"])
+    with pytest.raises(OptionError, match="names of GPUs"):
+        expr.run_slices(x, y, devices=())
+    with pytest.raises(OptionError, match="positive integer"):
+        expr.run_slices(x, y, slices_per_task=0)
+    with pytest.raises(OptionError, match="compiled for a GPU"):
+        Expression(plan).run_slices(np.ones((2, 30)), np.ones((30, 2)), devices=("gpu:0",))
+    whole = Expression(einloom.plan("ij,jk->ik", (2, 30), (30, 2)), backend=TWO["gpu:0"])
+    np.testing.assert_array_equal(GPU.to_host(whole.run_slices(x, y)), np.full((2, 2), 30.0))
+
+
+def test_slices_of_exponents_and_diagonals() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((6, 30)) * 1e180
+    plan = replace(einloom.plan("ij,ij->i", x, x, strip_exponent=True), sliced=(1,))
+    on = GPU.to_device(x)
+    mantissa, exponent = Expression(plan, backend=GPU)(on, on)
+    want, power = Expression(plan)(x, x)
+    assert exponent == power
+    np.testing.assert_allclose(GPU.to_host(mantissa), want)
+    plan = replace(einloom.plan("i->ii", (5,), embed_diagonal=True), sliced=(0,))
+    row = np.arange(5.0)
+    found = Expression(plan, backend=GPU)(GPU.to_device(row))
+    np.testing.assert_array_equal(GPU.to_host(found), np.diag(row))
 
 
 def test_exponents() -> None:
@@ -145,6 +284,27 @@ def test_functions() -> None:
         want = function(x, axis=0) if name != "diagonal" else function(x)
         assert type(got) is DeviceArray, name
         np.testing.assert_allclose(GPU.to_host(got), want)
+
+
+def test_functions_into_an_array() -> None:
+    """Of the device: at once where it fits, converted, or over an operand; else refused."""
+    x = np.random.default_rng(1).standard_normal((4, 4))
+    y = GPU.to_device(x)
+    for function in (einloom.softmax, einloom.cumsum):
+        want = function(x, axis=1)
+        for out in (np.zeros((4, 4)), np.zeros((4, 8), "f4")[:, ::2]):
+            target = GPU.to_device(out)
+            assert function(y, axis=1, out=target) is target
+            np.testing.assert_allclose(GPU.to_host(target), want, rtol=1e-6)
+    over = GPU.to_device(x)
+    assert einloom.softmax(over, axis=1, out=over) is over
+    np.testing.assert_allclose(GPU.to_host(over), einloom.softmax(x, axis=1))
+    with pytest.raises(Unsupported, match="on the host"):
+        einloom.softmax(y, axis=1, out=np.zeros((4, 4)))
+    with pytest.raises(Unsupported, match="on the host"):
+        einloom.softmax(x, axis=1, out=y)
+    with pytest.raises(ShapeError, match="out has shape"):
+        einloom.softmax(y, axis=1, out=y[:2])
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "fft2", "ifftn", "rfftn", "hfft"])

@@ -192,7 +192,9 @@ def test_ordinals_and_ids() -> None:
     assert devices()[:2] == ("cpu:0", "cpu:1")
 
 
-@pytest.mark.parametrize("name", ["gpu", "cpu:8", "cpu:-1", "cpu:x", "cpu:", "", "cuda:0", 3, None])
+@pytest.mark.parametrize(
+    "name", ["gpu:x", "gpux", "cpu:8", "cpu:-1", "cpu:x", "cpu:", "", "cuda:0", 3, None]
+)
 def test_unknown_devices(name: Any) -> None:
     with pytest.raises(DeviceError, match=r"there is no device .*; there are cpu:0, .*cpu:7"):
         einloom.device(name)
