@@ -59,7 +59,8 @@ def run(name: str, quick: bool, full: bool) -> None:
         results.append(result)
     if part and not quick:
         results = merged(kept(name, facts), results)
-    report(f"{name}-full" if full else name, results, facts, keep=not quick)
+    was_timed = any(result.seconds for result in results) or name != "gpu"  # there may be no card
+    report(f"{name}-full" if full else name, results, facts, keep=was_timed and not quick)
 
 
 def merged(before: list[CaseResult], found: list[CaseResult]) -> list[CaseResult]:

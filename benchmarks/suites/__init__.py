@@ -11,6 +11,7 @@ from .expressions import expressions
 from .fft import fft
 from .first_calls import cold
 from .gemm_batch import gemm_batch
+from .gpu import gpu
 from .imports import imports
 from .index import index
 from .layouts import layouts
@@ -48,6 +49,7 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "order": order,
     "random": random_numbers,
     "import": imports,
+    "gpu": gpu,
 }
 
 FULL: dict[str, Callable[[bool], Iterator[CaseResult]]] = {"tccg": tccg_full}

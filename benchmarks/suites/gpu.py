@@ -1,0 +1,334 @@
+"""A GPU beside the libraries that it comes with, and beside torch, JAX and CuPy.
+
+Raw calls of cuBLAS, of cuFFT and of plain copies are floors; peers are torch.einsum, cupy.einsum, opt_einsum
+with torch, JAX compiled, and the linear algebra of CuPy and torch. Nobody rounds float32 to TF32. Data are
+random. Without a card there is one result, which says so, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import opt_einsum
+
+import einloom
+from einloom.backend.gpu.gemm import Matrices, gemm_of, multiply
+from einloom.backend.protocol import Backend
+from einloom.contract.expression import Expression
+from einloom.contract.problem_file import read_problem
+from einloom.program.executable import Executable
+
+from ..harness import CaseResult
+from ..on_card import Timed, card, measure_on_card, on_host, queueing
+from . import permutations, tccg
+from .einsum import INSTANCES, SMALL
+
+WIDE = {"float16": "float64", "float32": "float64", "complex64": "complex128"}
+PRODUCTS = [
+    ("ij,jk->ik", {"i": 256, "j": 256, "k": 256}),
+    ("ij,jk->ik", {"i": 4096, "j": 4096, "k": 4096}),
+    ("bij,bjk->bik", {"b": 20000, "i": 4, "j": 4, "k": 4}),
+    ("bij,bjk->bik", {"b": 2000, "i": 32, "j": 32, "k": 32}),
+    ("bji,bkj->bik", {"b": 200, "i": 128, "j": 128, "k": 128}),
+]
+FLOOR = "cuBLAS"
+ORDERS = (2, 4, 8, 16, 32, 64, 128, 256)
+ELEMENTS = 1 << 24  # of a batch of matrices, and of transforms
+LENGTHS = (1 << 10, 1 << 16, 1 << 20, 3 * 5 * 7 * 11 * 13)
+
+
+def gpu(quick: bool) -> Iterator[CaseResult]:
+    """Contractions, copies, matrices and transforms on a GPU, timed by events."""
+    xp = card()
+    if isinstance(xp, str):
+        yield CaseResult("GPU", facts={"not measured": xp})
+        return
+    yield from cases(xp, einloom.backend.get("gpu"), quick)
+
+
+def cases(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
+    """All of them, over an array module that has CuPy's names."""
+    for part in (products, contractions, networks, copies, matrices, transforms, overhead):
+        yield from part(xp, backend, quick)
+
+
+def drawn(xp: Any, shape: Any, dtype: str, seed: int = 0) -> Any:
+    """A random array on the device."""
+    rng = np.random.default_rng(seed)
+    x: Any = rng.standard_normal(shape)
+    if dtype.startswith("complex"):
+        x = x + 1j * rng.standard_normal(shape)
+    return xp.array(x.astype(dtype))
+
+
+def wide(x: Any) -> Any:
+    return x.astype(WIDE.get(x.dtype.name, x.dtype.name))
+
+
+# ---- contractions ---------------------------------------------------------------------------------
+
+
+def products(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
+    """Products of matrices beside cuBLAS."""
+    for equation, sizes in PRODUCTS:
+        said = "x".join(map(str, sizes.values()))
+        if quick:
+            sizes = {label: min(n, 6) for label, n in sizes.items()}
+        shapes = [tuple(sizes[x] for x in term) for term in equation.partition("->")[0].split(",")]
+        for dtype in ("float16", "float32", "float64", "complex64"):
+            x, y = (drawn(xp, shape, dtype, k) for k, shape in enumerate(shapes))
+            turned = (z.swapaxes(-1, -2) if equation.startswith("bji") else z for z in (x, y))
+            name = f"{dtype} {equation} {said}"
+            yield contraction(xp, backend, name, equation, (x, y), quick, floor=cublas(xp, *turned))
+
+
+def cublas(xp: Any, a: Any, b: Any) -> Timed:
+    """The raw call, into memory that is there."""
+    out = xp.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
+    batch = a.shape[0] if a.ndim == 3 else 1
+    lhs, rhs, target = (
+        Matrices(*x.shape[-2:], x.size // batch, *(step // x.itemsize for step in x.strides[-2:]))
+        for x in (a, b, out)
+    )
+    call = gemm_of(lhs, rhs, target, batch, (False, False))
+    assert call is not None
+
+    def run() -> Any:
+        multiply(xp, call, (a, b), out)
+        return out
+
+    return Timed(run)
+
+
+def contractions(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
+    """The 48 of TCCG, beside the product of matrices with as many operations."""
+    for dtype, short in (("float64", "f8"), ("float32", "f4")):
+        found = list(tccg.cases(short, tccg.TINY if quick else 32 * tccg.MOST))
+        for case in found[::24] if quick else found:
+            *shapes, _ = case.shapes
+            x, y = (drawn(xp, shape, dtype, k) for k, shape in enumerate(shapes))
+            m, n, k = case.matrices
+            floor = cublas(xp, x.reshape(m, k), y.reshape(k, n))
+            name = f"{dtype} {case.family} {case.name}"
+            yield contraction(xp, backend, name, case.equation, (x, y), quick, floor=floor)
+
+
+def networks(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
+    """The published einsum problems by their own path."""
+    for file in sorted(INSTANCES.glob("*.json")):
+        if quick and file.stem not in SMALL:
+            continue
+        problem = read_problem(file)
+        arrays = tuple(map(xp.array, problem.arrays(0)))
+        path = [tuple(step) for step in problem.paths["opt_flops"]]
+        yield contraction(xp, backend, problem.name, problem.equation, arrays, quick, path)
+
+
+def contraction(
+    xp: Any,
+    backend: Backend,
+    name: str,
+    equation: str,
+    arrays: tuple[Any, ...],
+    quick: bool,
+    path: Any = None,
+    floor: Timed | None = None,
+) -> CaseResult:
+    """One equation by everybody, by the same path; the floor may give the same numbers in another order."""
+    asked = {"planner": path} if path else {}
+    expression = Expression(einloom.plan(equation, *arrays, **asked), backend=backend)
+    order = ["einsum_path", *path] if path else True
+    found, left_out = elsewhere(equation, arrays, path)
+    return measure_on_card(
+        xp,
+        name,
+        {
+            "einloom": Timed(partial(expression, *arrays)),
+            "cupy.einsum": Timed(partial(xp.einsum, equation, *arrays, optimize=order)),
+            **found,
+            **({} if floor is None else {FLOOR: floor}),
+        },
+        on_host(xp.einsum(equation, *map(wide, arrays), optimize=order)),
+        dtype=arrays[0].dtype.name,
+        baselines=(FLOOR,),
+        unchecked=(FLOOR,),
+        facts={"equation": equation},
+        left_out=left_out,
+        quick=quick,
+    )
+
+
+def elsewhere(
+    equation: str, arrays: tuple[Any, ...], path: Any
+) -> tuple[dict[str, Timed], dict[str, str]]:
+    """torch, opt_einsum with torch, and JAX, on the same numbers; and why one is left out."""
+    made, left_out = {}, {}
+    module = torch_on_card()
+    if isinstance(module, str):
+        left_out["torch"] = module
+    else:
+        tensors = [module.as_tensor(on_host(x)).cuda() for x in arrays]
+        expression = opt_einsum.contract_expression(
+            equation, *(x.shape for x in arrays), optimize=path or "auto"
+        )
+        made["torch.einsum"] = Timed(partial(module.einsum, equation, *tensors))
+        made["opt_einsum+torch"] = Timed(partial(expression, *tensors))
+    jax = jax_on_card()
+    if isinstance(jax, str):
+        left_out["jax"] = jax
+    else:
+        held = [jax.device_put(on_host(x)) for x in arrays]
+        order = path or "optimal"
+        run = jax.jit(lambda *xs: jax.numpy.einsum(equation, *xs, optimize=order))
+        made["jax"] = Timed(partial(run, *held), lambda value: value.block_until_ready())
+    return made, left_out
+
+
+@cache
+def torch_on_card() -> Any:
+    """The module torch, or why it takes no part."""
+    try:
+        import torch
+    except ImportError:
+        return "not installed"
+    if not torch.cuda.is_available():
+        return "sees no card"
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return torch
+
+
+@cache
+def jax_on_card() -> Any:
+    """The module jax, or why it takes no part."""
+    try:
+        import jax
+    except ImportError:
+        return "not installed"
+    try:
+        jax.devices("gpu")
+    except RuntimeError:
+        return "sees no card"
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_default_matmul_precision", "highest")
+    return jax
+
+
+# ---- copies, matrices, transforms -----------------------------------------------------------------
+
+
+def copies(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
+    """Permuted arrays, beside a plain copy of as many bytes."""
+    for pattern in (*permutations.published(), *permutations.drawn()):
+        if pattern.dtype not in ("float32", "float64", "complex128"):
+            continue
+        shape = permutations.shrunk(pattern.shape) if quick else pattern.shape
+        memory = drawn(xp, [shape[axis] for axis in pattern.order], pattern.dtype)
+        view = memory.transpose(np.argsort(pattern.order)).transpose(pattern.perm)
+        out, flat = xp.empty(view.shape, view.dtype), xp.empty(memory.shape, memory.dtype)
+        result = measure_on_card(
+            xp,
+            pattern.name,
+            {
+                "einloom": Timed(partial(backend.apply, "copy", {}, view, out=out)),
+                "cupy": Timed(partial(xp.ascontiguousarray, view)),
+                "copy": Timed(partial(_copied, xp, flat, memory)),
+            },
+            on_host(wide(view)),
+            dtype=pattern.dtype,
+            baselines=("copy",),
+            unchecked=("copy",),
+            facts={"shape": shape, "rank": len(shape)},
+            moved=2 * memory.nbytes,
+            quick=quick,
+        )
+        result.copy_seconds = result.seconds["copy"]
+        yield result
+
+
+def _copied(xp: Any, target: Any, source: Any) -> Any:
+    xp.copyto(target, source)
+    return target
+
+
+def matrices(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
+    """Batches of solves, eigenvalues and singular values of small and medium orders."""
+    for n in (2, 40) if quick else ORDERS:
+        count = 3 if quick else max(1, min(1 << 16, ELEMENTS // n**2))
+        for dtype in ("float32", "float64"):
+            x, b = drawn(xp, (count, n, n), dtype), drawn(xp, (count, n, 2), dtype, 1)
+            a = x @ x.swapaxes(-1, -2) / n + xp.array(np.eye(n, dtype=dtype))
+            singular = partial(xp.linalg.svd, compute_uv=False)
+            for op, theirs, arrays in (
+                ("solve", xp.linalg.solve, (a, b)),
+                ("eigvalsh", xp.linalg.eigvalsh, (a,)),
+                ("svdvals", singular, (x,)),
+            ):
+                found, left_out = by_torch("linalg", op, arrays)
+                yield measure_on_card(
+                    xp,
+                    f"{op} {dtype} {count} of order {n}",
+                    {
+                        "einloom": Timed(partial(getattr(einloom.linalg, op), *arrays)),
+                        "cupy": Timed(partial(theirs, *arrays)),
+                        **found,
+                    },
+                    on_host(theirs(*map(wide, arrays))),
+                    dtype=dtype,
+                    facts={"op": op, "order": n},
+                    left_out=left_out,
+                    quick=quick,
+                )
+
+
+def by_torch(
+    room: str, op: str, arrays: tuple[Any, ...]
+) -> tuple[dict[str, Timed], dict[str, str]]:
+    """A function of one of torch's modules on the same numbers, or why there is none."""
+    module = torch_on_card()
+    if isinstance(module, str):
+        return {}, {"torch": module}
+    tensors = [module.as_tensor(on_host(x)).cuda() for x in arrays]
+    return {"torch": Timed(partial(getattr(getattr(module, room), op), *tensors))}, {}
+
+
+def transforms(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
+    """Batches of complex transforms beside cuFFT."""
+    for length in (8,) if quick else LENGTHS:
+        for dtype in ("complex64", "complex128"):
+            x = drawn(xp, (max(1, (64 if quick else ELEMENTS) // length), length), dtype)
+            found, left_out = by_torch("fft", "fft", (x,))
+            yield measure_on_card(
+                xp,
+                f"fft {dtype} {len(x)} of {length}",
+                {
+                    "einloom": Timed(partial(einloom.fft.fft, x)),
+                    "cuFFT": Timed(partial(xp.fft.fft, x)),
+                    **found,
+                },
+                on_host(xp.fft.fft(wide(x))),
+                dtype=dtype,
+                baselines=("cuFFT",),
+                left_out=left_out,
+                quick=quick,
+            )
+
+
+def overhead(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
+    """What the host spends for each instruction of a program, none fused."""
+    steps = 4 if quick else 100
+
+    def chain(x: Any) -> Any:
+        for _ in range(steps):
+            x = einloom.einsum("ij,jk->ik", x, x)
+        return x
+
+    program = einloom.trace(chain, "float32[n,n]", sizes={"n": 4}).bind([(4, 4)])
+    run = Executable(program, backend, fuse=False)
+    x = xp.array(np.eye(4, dtype=np.float32))
+    seconds = queueing(xp, partial(run, x), 3 if quick else 200)
+    yield CaseResult(
+        "host time", facts={"each of the instructions": f"{seconds / steps * 1e6:.2f} us"}
+    )
