@@ -180,9 +180,11 @@ class Expression:
         array([[30., 30.],
                [30., 30.]])
         """
-        from ..program.dispatch import submit  # few calls need it, and it loads concurrent.futures
+        from ..program.dispatch import (
+            submit_to,  # few calls need it, and it loads concurrent.futures
+        )
 
-        return submit(self, arrays, device, **keywords)
+        return submit_to(self.backend, self, arrays, device, **keywords)
 
     def run_slices(
         self,

@@ -47,24 +47,28 @@ def executable_for(
 
 
 def submit(
-    call: Any, arrays: Sequence[Any], device: Device | str | None = None, **keywords: Any
+    call: Any, arrays: Sequence[Any], device: Device | str = "cpu", **keywords: Any
 ) -> Future[Any]:
-    """call(*arrays, **keywords) by the thread of a device, after all that was submitted to it before.
+    """call(*arrays, **keywords) by the thread of a device, after all that was submitted to it before."""
 
-    Without a device it is that of the call's backend; the CPU's calls run on any of the CPU's.
+    def work() -> Any:
+        return call(*arrays, **keywords)
+
+    return device_of(device).runner.submit(lambda future: work)
+
+
+def submit_to(
+    backend: Backend, call: Any, arrays: Sequence[Any], device: Device | str | None, **keywords: Any
+) -> Future[Any]:
+    """The same for a call that this backend computes: by its own device where none is named.
 
     Raises:
-        Unsupported: the call's backend is that of another device.
+        Unsupported: another backend's device is named.
     """
-    backend: Backend = call.backend
     where = device_of(backend.device if device is None else device)
     if where.backend.device != backend.device:
         raise Unsupported(
             f"submit(device={where.name!r}): the call runs on {backend.device}; leave device out, or compile "
             f"it for {where.name}"
         )
-
-    def work() -> Any:
-        return call(*arrays, **keywords)
-
-    return where.runner.submit(lambda future: work)
+    return submit(call, arrays, where, **keywords)

@@ -183,9 +183,9 @@ class Executable:
         """The same call by the thread of a device, after what was submitted to it before. The future has the
         result or the exception, and can be cancelled until the call begins; the arrays must stay as they are
         until it is done. While too many calls wait, this one waits. On a GPU it is that of the backend."""
-        from .dispatch import submit  # it makes executables
+        from .dispatch import submit_to  # it makes executables
 
-        return submit(self, arrays, device, out=out, indices=indices)
+        return submit_to(self.backend, self, arrays, device, out=out, indices=indices)
 
     def may_write_over(self, position: int) -> bool:
         """Whether `out` may be the array that is given for this input: the last kernel alone writes, reads

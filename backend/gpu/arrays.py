@@ -11,6 +11,7 @@ import numpy as np
 from ..catalogue import Attrs
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape, compute_dtype
+from .cuda.layout import Operand, operand_of
 from .memory import address
 from .modules import Module
 
@@ -62,6 +63,13 @@ def element_strides(x: Any) -> Axes | None:
     if address(x) % size or any(stride % size for stride in x.strides):
         return None
     return tuple(stride // size for stride in x.strides)
+
+
+def operands_of(arrays: Sequence[Any]) -> tuple[Operand, ...] | None:
+    """Arrays as kernels are told of them; None where one lies as `element_strides` refuses it."""
+    found = [None if address(x) % x.itemsize else operand_of(x) for x in arrays]
+    known = tuple(one for one in found if one is not None)
+    return known if len(known) == len(found) else None
 
 
 def flat(xp: Module, x: Any) -> Any:

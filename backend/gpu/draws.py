@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..._base.errors import Unsupported
-from ..cpu.draws import STREAMS
+from ..cpu.draws import STREAMS, WORD
+from ..cpu.kernels import numbers
 from ..cpu.random_arrays import HALVES, normal_steps, rounded_down, uniform_bounds, uniform_steps
 from ..spec import ArraySpec, Shape, dtype_name
 from .cuda.random import Drawn, draw
@@ -73,6 +74,30 @@ def normal(xp: Module, key: Array, shape: Shape, dtype: DType, loc: float, scale
     if is_complex and loc:
         out += dtype.type(loc)
     return out.astype(dtype) if is_half else out
+
+
+def integers(xp: Module, key: Array, shape: Shape, dtype: DType, low: int, high: int) -> Array:
+    """From low to high - 1, as `random.integers`. Where words are refused the host waits to know which."""
+    span, offset = high - low, np.uint64(low % (1 << 64))
+    if span == 1 << 64:
+        return (bits(xp, key, shape, np.dtype(np.uint64)) + offset).astype(dtype)
+    words = xp.empty(2 * math.prod(shape), np.uint32)
+    _draw(xp, "words", key, words)
+    found, rest = _scaled(words.reshape(-1, 2), span)
+    least = np.uint64((1 << 64) % span)
+    for stream in range(1, STREAMS - 1) if least else ():
+        (refused,) = xp.nonzero(rest < least)
+        if not refused.size:
+            break
+        places = refused.get().astype(np.uint64)
+        found[refused], rest[refused] = _scaled(_words_at(xp, key, places, stream), span)
+    return (found + offset).astype(dtype).reshape(shape)
+
+
+def _scaled(words: Array, span: int) -> tuple[Array, Array]:
+    """Upper and lower 64 bits of pairs of words, as numbers of 64 bits, times the span."""
+    a, b = (words[:, half].astype(np.uint64) for half in (0, 1))
+    return numbers.scaled(a, b, np.uint64(span & WORD), np.uint64(span >> 32))
 
 
 def permutation(xp: Module, key: Array, n: int) -> Array:

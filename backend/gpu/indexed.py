@@ -15,9 +15,9 @@ import numpy as np
 
 from ..catalogue import Attrs
 from ..protocol import Kernel
-from ..spec import ArraySpec, dtype_name
+from ..spec import ArraySpec
 from . import indexing
-from .arrays import Binder, element_strides
+from .arrays import Binder, operands_of
 from .cuda.gather import gather, take, take_along_axis
 from .cuda.layout import Operand
 from .cuda.random import threefry
@@ -45,7 +45,7 @@ def launched(plain: Binder, own: Own) -> Binder:
 
         def run(*arrays: Array, out: Any = None) -> Array:
             target = xp.empty(output.shape, output.dtype) if out is None else out
-            operands = _operands((target, *arrays))
+            operands = operands_of((target, *arrays))
             if operands is not None and attempt(target, arrays, operands):
                 return target
             return otherwise(*arrays, out=out)
@@ -53,17 +53,6 @@ def launched(plain: Binder, own: Own) -> Binder:
         return run
 
     return bind
-
-
-def _operands(arrays: tuple[Array, ...]) -> tuple[Operand, ...] | None:
-    strides = [element_strides(x) for x in arrays]
-    if None in strides:
-        return None
-    return tuple(
-        Operand(dtype_name(x.dtype), x.shape, of)
-        for x, of in zip(arrays, strides, strict=True)
-        if of is not None
-    )
 
 
 # ---- gathers --------------------------------------------------------------------------------------

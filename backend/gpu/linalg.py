@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..._base.errors import Unsupported
+from .arrays import operands_of
 from .cuda import eigen, matrices
 from .cuda.kernel import CudaKernel
-from .cuda.layout import operand_of
 from .launch import can_launch, launch
 from .modules import Array, Module, companion
 from .routines import routines
@@ -303,7 +303,8 @@ def _launched(xp: Module, make: Any, *arrays: Array) -> bool:
     """Whether a kernel of our own did it."""
     if not can_launch(xp):
         return False
-    kernel: CudaKernel | None = make(*map(operand_of, arrays))
+    operands = operands_of(arrays)
+    kernel: CudaKernel | None = None if operands is None else make(*operands)
     if kernel is None:
         return False
     launch(xp, kernel, *arrays)

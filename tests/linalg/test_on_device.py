@@ -294,6 +294,11 @@ def test_kernels_of_our_own(dtype: str, tmp_path: Path, monkeypatch: pytest.Monk
         same(found, want, dtype)
     assert len(launched) == 5
     call, make = SAME["solve"]
+    records = np.zeros((6, 7, 7), [("flag", "i1"), ("x", dtype)])
+    records["x"] = make(dtype, (6,), 7)  # previously failed: between elements no kernel reads
+    apart = records["x"].view(DeviceArray)
+    same(down(call(apart, up(b))), call(records["x"], b), dtype)
+    assert len(launched) == 5
     a, b = make(dtype, (2,), 33), columns(dtype, (2,), 33)  # beyond what a block holds
     same(down(call(up(a), up(b))), call(a, b), dtype)
     assert len(launched) == 5

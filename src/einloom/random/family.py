@@ -140,7 +140,7 @@ def _on_device(function: str, attrs: Attrs, key: Any, *operands: Any) -> tuple[A
 
 ON_DEVICES = {
     name: partial(_on_device, name)
-    for name in ("bits", "uniform", "normal", "split", "fold_in", "permutation")
+    for name in ("bits", "uniform", "normal", "integers", "split", "fold_in", "permutation")
 }
 """Runtimes on a GPU."""
 

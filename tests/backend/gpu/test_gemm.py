@@ -154,6 +154,38 @@ def test_half_precisions_are_not_widened(
     assert not widened
 
 
+def test_the_ladder_is_gone_through_once(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """For arrays that lie as before; others, and those between elements, take their own way."""
+    x, y = drawn(rng, (3, 9, 12), "float64"), drawn(rng, (3, 12, 10), "float64")
+    specs = tuple(ArraySpec(one.dtype, one.shape) for one in (x, y))
+    kernel = GPU.bind("dot_general", MATRICES, specs, (ArraySpec(x.dtype, (3, 9, 10)),))
+    asked: list[Any] = []
+    real = products.contracted_order
+
+    def order(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return real(*arguments)
+
+    monkeypatch.setattr(products, "contracted_order", order)
+    np.testing.assert_array_equal(kernel(there(x), there(y)).view(np.ndarray), x @ y)
+    assert asked
+    asked.clear()
+    out = np.zeros((3, 9, 10))
+    np.testing.assert_array_equal(kernel(there(-x), there(y)).view(np.ndarray), -x @ y)
+    kernel(there(x), there(y), out=there(out))
+    np.testing.assert_array_equal(out, x @ y)
+    assert not asked
+    memory = np.zeros(x.nbytes + 4, np.uint8)
+    apart = memory[4:].view("f8").reshape(x.shape)
+    apart[...] = x
+    for one in (in_order(x, (0, 2, 1)), apart):
+        np.testing.assert_array_equal(kernel(there(one), there(y)).view(np.ndarray), x @ y)
+        assert asked
+        asked.clear()
+
+
 def test_precision_is_asked_for(rng: np.random.Generator) -> None:
     """When a product is bound, and never by itself."""
     xp = StandIn()
