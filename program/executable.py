@@ -187,6 +187,32 @@ class Executable:
 
         return submit_to(self.backend, self, arrays, device, out=out, indices=indices)
 
+    def capture(self, *arrays: Any) -> Callable[[], Any]:
+        """The call with these arrays as a CUDA graph: `captured()` does it again with what they then hold, by
+        one launch, and returns the same arrays every time, written over.
+
+        Raises:
+            Unsupported: not on a GPU, or an instruction cannot be captured; it is named.
+        """
+        backend: Any = self.backend
+        if backend.name != "gpu":
+            raise Unsupported(f"capture: there are no graphs on {backend.device}; call the program")
+        with options(**self.compiling.changes):
+            own = Executable(self.program, backend)  # it keeps memory that the graph writes to
+        for ins in own.schedule.program.instructions:
+            if isinstance(ins, Fused):
+                continue
+            inputs, outputs = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
+            if ins.family is not None or not backend.can_capture(
+                ins.op, backend.engine(ins.op, ins.attrs, inputs, outputs)
+            ):
+                raise Unsupported(
+                    f"capture: {ins} cannot be captured on {backend.device}: it calls a library or waits; "
+                    f"call the program"
+                )
+        captured: Callable[[], Any] = backend.capture(own.run, arrays)
+        return captured
+
     def may_write_over(self, position: int) -> bool:
         """Whether `out` may be the array that is given for this input: the last kernel alone writes, reads
         the input element by element where it writes, and through nothing else."""

@@ -37,6 +37,7 @@ from . import (
     windows,
 )
 from .arrays import Binder, filled
+from .graphs import Captured, can_capture
 from .memory import address, array_at
 from .modules import Module, companion, load
 from .streams import EventClock, across
@@ -145,6 +146,8 @@ class GpuBackend:
         if op in PRODUCTS:
             return product.engine_of(self.xp, op, attrs, inputs[:2])
         return "view" if CATALOGUE[op].is_view else op
+
+    can_capture = staticmethod(can_capture)
 
     def scratch_bytes(
         self,
@@ -330,6 +333,10 @@ class GpuBackend:
             return array.get()
         room = companion(self.xp, "").empty_pinned(array.shape, array.dtype)
         return array.get(out=room)
+
+    def capture(self, run: Callable[..., Any], arrays: Sequence[Any]) -> Captured:
+        """`run` on these arrays as a CUDA graph; nobody else may call `run`, which may keep memory."""
+        return Captured(self.xp, self.ordinal, run, arrays)
 
     def clock(self) -> Clock:
         return EventClock(self.xp)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from tests.backend.gpu.emulator import RawKernel
+from tests.backend.gpu.emulator import RECORDING, RawKernel
 
 from einloom.backend.gpu.gemm import Gemm
 
@@ -240,6 +240,13 @@ class Stream:
         assert not math.isnan(event.at), "it was never recorded"
         self.events.append(event)
 
+    def begin_capture(self) -> None:
+        assert Stream.current is self
+        RECORDING.append([])
+
+    def end_capture(self) -> Graph:
+        return Graph(RECORDING.pop())
+
     def __enter__(self) -> Stream:
         self.before.append(Stream.current)
         Stream.current = self
@@ -253,6 +260,17 @@ class Stream:
 
 
 Stream.current = Stream()
+
+
+class Graph:
+    """Launches of kernels. Functions of NumPy are not recorded: they ran while the stream was captured."""
+
+    def __init__(self, launches: list[Any]) -> None:
+        self.launches = launches
+
+    def launch(self) -> None:
+        for kernel, *arguments in self.launches:
+            kernel.run(*arguments)
 
 
 class OutOfMemoryError(MemoryError):
@@ -285,6 +303,8 @@ class StandIn:
             Device=self._enter,
             Event=Event,
             Stream=Stream,
+            MemoryPool=lambda: SimpleNamespace(malloc=len),
+            using_allocator=self._allocating,
             get_current_stream=lambda: Stream.current,
             get_elapsed_time=lambda start, stop: 1000 * (stop.at - start.at),
             runtime=SimpleNamespace(
@@ -295,6 +315,7 @@ class StandIn:
         )
         self._cutensor, self.cards = cutensor, cards
         self.entered: list[int] = []
+        self.allocators: list[Any] = []
         self.routines = Routines()
         if compiles:
             self.RawKernel = RawKernel
@@ -302,6 +323,11 @@ class StandIn:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(Names(np, MISSING), name)
+
+    @contextmanager
+    def _allocating(self, malloc: Any) -> Iterator[None]:
+        self.allocators.append(malloc)
+        yield
 
     def _enter(self, ordinal: int) -> Any:
         self.entered.append(ordinal)

@@ -67,6 +67,10 @@ def _launcher(kernel: CudaKernel) -> str:
     )
 
 
+RECORDING: list[list[Any]] = []
+"""Launches of the streams that are being captured: they are written down, and nothing runs."""
+
+
 class RawKernel:
     """cupy.RawKernel of a stand-in: compiled when it is first launched, once for each name."""
 
@@ -76,6 +80,12 @@ class RawKernel:
         self.source, self.name, self.options = source, name, options
 
     def __call__(self, grid: Any, block: Any, arguments: tuple[Any, ...]) -> None:
+        if RECORDING:
+            RECORDING[-1].append((self, grid, block, arguments))
+        else:
+            self.run(grid, block, arguments)
+
+    def run(self, grid: Any, block: Any, arguments: tuple[Any, ...]) -> None:
         *arrays, record = arguments
         geometry = np.frombuffer(record.tobytes(), np.int32)
         arrays = [x.view(np.ndarray) for x in arrays]

@@ -1,0 +1,84 @@
+"""Programs as CUDA graphs: launches are recorded and played again, by NumPy in the place of CuPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.backend.backends import COMPILING
+from tests.backend.gpu.emulator import RECORDING, needs_compiler
+from tests.backend.gpu.launches import launches
+from tests.backend.stand_in import DeviceArray
+
+import einloom
+from einloom._base.errors import Unsupported
+from einloom.program.executable import Executable
+
+
+def executable(function: Any, *shapes: tuple[int, ...], backend: Any = COMPILING) -> Executable:
+    """With chains as kernels, however short they are."""
+    program = einloom.trace(function, *shapes, dtype="float32").bind(shapes)
+    with einloom.options(small=0):
+        return Executable(program, backend)
+
+
+def chain(x: Any, y: Any) -> Any:
+    """A chain that is fused, and many small products."""
+    return einloom.einsum("bij,bjk->bik", abs(x) + x * x, y)
+
+
+@needs_compiler
+def test_played_again() -> None:
+    """On what the arrays then hold; results are the same arrays, in a pool that is the graph's."""
+    run = executable(chain, (20, 3, 3), (20, 3, 3))
+    rng = np.random.default_rng(2)
+    x, y = (rng.standard_normal((20, 3, 3)).astype("f4") for _ in range(2))
+    before = len(COMPILING.xp.allocators)
+    captured: Any = run.capture(x.view(DeviceArray), y.view(DeviceArray))
+    assert len(COMPILING.xp.allocators) == before + 1
+    assert not RECORDING
+    for _ in range(2):
+        with launches() as launched:
+            found = captured()
+        assert not launched  # no kernel by itself
+        assert found is captured.results
+        want = np.einsum("bij,bjk->bik", np.abs(x) + x * x, y)
+        np.testing.assert_allclose(found.view(np.ndarray), want, rtol=1e-5, atol=1e-5)
+        x[...] = rng.standard_normal(x.shape)
+
+
+REFUSED = [
+    (lambda x: x @ x, (100, 100), "cannot be captured on gpu:0"),
+    (lambda x: einloom.linalg.cholesky(x), (3, 3), "cholesky"),
+]
+
+
+@pytest.mark.parametrize(("function", "shape", "said"), REFUSED)
+def test_refused(function: Any, shape: Any, said: str) -> None:
+    run = executable(function, shape)
+    with pytest.raises(Unsupported, match=said):
+        run.capture(np.ones(shape, "f4").view(DeviceArray))
+
+
+def test_not_on_the_cpu() -> None:
+    run = executable(lambda x: x + x, (3,), backend=einloom.backend.get())
+    with pytest.raises(Unsupported, match="no graphs on cpu"):
+        run.capture(np.ones(3, "f4"))
+
+
+@needs_compiler
+def test_what_fails_while_it_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream is free again, and the error says which step."""
+    run = executable(lambda x: 2 * abs(x) + x, (7,))
+    x = np.ones(7, "f4").view(DeviceArray)
+
+    def empty(*args: Any, **keywords: Any) -> Any:
+        if RECORDING:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return np.empty(*args, **keywords).view(DeviceArray)
+
+    monkeypatch.setattr(COMPILING.xp, "empty", empty, raising=False)
+    with pytest.raises(Unsupported, match="not permitted when stream is capturing"):
+        run.capture(x)
+    assert not RECORDING
