@@ -339,7 +339,7 @@ class GpuBackend:
         return Captured(self.xp, self.ordinal, run, arrays)
 
     def clock(self) -> Clock:
-        return EventClock(self.xp)
+        return EventClock(self.xp, self.ordinal)
 
     def buffer_info(self) -> BufferInfo:
         with self._on():  # the pool counts for the current device

@@ -227,6 +227,8 @@ class Product:
     def _matrices(self, x: Array, groups: Groups) -> Any:
         """x with the axes of each group side by side, one copy where they do not fuse."""
         turned = x.transpose(groups.batch + groups.rows + groups.columns)
+        if element_strides(x) is None:  # between elements
+            return turned.copy(order="C")
         return contiguous(self.xp, turned) if copied(x, groups) else turned
 
 

@@ -17,15 +17,16 @@ from .modules import Module
 
 
 class EventClock:
-    """Times on the current stream of a device."""
+    """Times on the stream of a device that is current there."""
 
-    def __init__(self, xp: Module) -> None:
-        self._xp = xp
+    def __init__(self, xp: Module, ordinal: int) -> None:
+        self._xp, self._ordinal = xp, ordinal
         self._events: list[Any] = []
 
     def start(self) -> None:
-        event = self._xp.cuda.Event()
-        event.record()
+        with self._xp.cuda.Device(self._ordinal):
+            event = self._xp.cuda.Event()
+            event.record()
         self._events.append(event)
 
     def stop(self) -> None:

@@ -29,7 +29,9 @@ def key_of(call: str, key: Any) -> Any:
     """The key as a plain array of two words; a traced value, or an array of a device, as it is."""
     if isinstance(key, (int, np.integer)):
         raise CallError(f"{call}(key={key!r}): a seed is no key; {REMEDY}")
-    is_plain = not isinstance(key, Traced) and elsewhere(call, (key,)) is None
+    is_plain = type(key) is np.ndarray or not (
+        isinstance(key, Traced) or elsewhere(call, (key,)) is not None
+    )
     x = as_ndarray(key, call, 0) if is_plain else key
     if is_plain and not x.dtype.isnative:
         x = x.astype(x.dtype.newbyteorder("="))

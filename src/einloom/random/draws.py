@@ -214,13 +214,13 @@ def integers(
 def _drawn(name: str, key: Any, target: Target, fill: Callable[..., None], **arguments: Any) -> Any:
     """The target filled now, or an instruction that will do so."""
     key = key_of(f"random.{name}", key)
-    attrs = {"shape": target.shape, "dtype": dtype_name(target.dtype), **arguments}
-    if (found := drawn_there(name, attrs, key)) is not None:
+    if type(key) is not np.ndarray:
+        attrs = {"shape": target.shape, "dtype": dtype_name(target.dtype), **arguments}
+        if isinstance(key, Traced):
+            refuse_out(f"random.{name}", target.given)
+            return record(name, key, **attrs)
         refuse_out(f"random.{name}", target.given, THERE)
-        return found
-    if isinstance(key, Traced):
-        refuse_out(f"random.{name}", target.given)
-        return record(name, key, **attrs)
+        return drawn_there(name, attrs, key)
     with memory_for(f"random.{name}", *target.shape):
         array = target.array
         fill(words_of(key), array, **arguments)

@@ -180,10 +180,12 @@ def test_the_ladder_is_gone_through_once(
     memory = np.zeros(x.nbytes + 4, np.uint8)
     apart = memory[4:].view("f8").reshape(x.shape)
     apart[...] = x
+    GPU.xp.routines.called.clear()
     for one in (in_order(x, (0, 2, 1)), apart):
         np.testing.assert_array_equal(kernel(there(one), there(y)).view(np.ndarray), x @ y)
         assert asked
         asked.clear()
+    assert len(GPU.xp.routines.called) == 2
 
 
 def test_precision_is_asked_for(rng: np.random.Generator) -> None:
