@@ -1,8 +1,8 @@
 """Products of real matrices, of which one operand is read where it lies; see `kernels.strips`.
 
 out[b, i, j] = sum_k left[b, i, k] * right[b, k, j], where columns j are what lies one after another in the
-result: `left` is lhs or rhs. What lies badly is copied first, where `plan_strips` (backend/strips.py) says so.
-Scratch: such copies; some strips of `right` and a block of sums for each thread.
+result: `left` is lhs or rhs. What lies badly is copied first, where `plan_strips` of backend/strips.py says
+so. Scratch: such copies; some strips of `right` and a block of sums for each thread.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def bind_strips(
     output: ArraySpec,
     packs: tuple[bool, bool] = (False, False),
 ) -> Kernel:
-    """A kernel for one `dot_general` of DTYPES, which copies lhs or rhs first; tables are kept for the strides
+    """A kernel for one `dot_general` of DTYPES; it `packs` lhs or rhs first. Tables are kept for the strides
     last seen."""
     dtype, is_turned = output.dtype, _is_turned(dims, output)
     copies = tuple(
@@ -90,8 +90,8 @@ def bind_strips(
 def _arranged(
     dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec, side: int, is_left: bool
 ) -> ArraySpec:
-    """How lhs (side 0) or rhs (1) is copied: batches first, then rows with their contracted elements one after
-    another, or contracted elements with their columns; rows and columns as they lie in the result."""
+    """How lhs (side 0) or rhs (1) is copied: batches, then rows with their contracted elements one after another,
+    or contracted elements with their columns; rows and columns as they lie in the result."""
     order = range(len(output.shape)) if output.layout is None else output.layout
     n_batch, n_lhs = len(dims.lhs_batch), len(dims.lhs_batch + dims.lhs_free)
     batch, free, contracted, first = (
