@@ -95,7 +95,11 @@ def _engine(
 ) -> Engine:
     if _work(dims) == 0:
         return "zeros"
-    dtype, asked = inputs[0].dtype, get_options().engine
+    dtype, asked, provider = inputs[0].dtype, get_options().engine, get_options().provider
+    is_blas = dtype.char in BLAS
+    is_plain = is_blas and provider == "plain"
+    if is_plain and asked is None:
+        return _by_blas(dims)
     suits_blocks = blocked.suits_dtype(dtype) and (
         _suits_blocks(dims, inputs, output) if asked is None else asked == "blocked"
     )
@@ -105,15 +109,13 @@ def _engine(
         return dot_engine(
             dims, tuple(map(_widened, inputs)), output and _widened(output, output.layout)
         )
-    is_blas = dtype.char in BLAS
     for engine, can_run in _able(dims, dtype).items():
         if engine == asked and can_run:
             return engine
-    provider = get_options().provider
+    if is_plain:
+        return _by_blas(dims)
     if is_blas and provider == "native":
         return _without_blas(dims, inputs, output)
-    if is_blas and provider == "plain":
-        return "multiply" if dims.k == 1 else "gemm" if dims.batch == 1 else "batched gemm"
     if dtype.char in strips.DTYPES and plan_products(*_step(dims, inputs, output)).in_strips:
         return "strips"
     if is_blas and dims.batch == 1 and dims.k > 1:
@@ -123,6 +125,11 @@ def _engine(
     if dims.k == 1:
         return "multiply"
     return "batched gemm" if is_blas else "matmul"
+
+
+def _by_blas(dims: DotDims) -> Engine:
+    """The rung of real or complex numbers without kernels of ours."""
+    return "multiply" if dims.k == 1 else "gemm" if dims.batch == 1 else "batched gemm"
 
 
 def _without_blas(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None) -> Engine:
@@ -161,8 +168,6 @@ def _suits_blocks(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     if dims.batch * m * n * k < max(1, get_options().small):
         return False
     if dtype.char in BLAS:
-        if get_options().provider == "plain":
-            return False
         step, orders = _step(dims, inputs, output)
         in_panels = panel_seconds(step, orders)
         return in_panels is not None and in_panels < plan_products(step, orders).seconds
