@@ -63,14 +63,10 @@ class Options:
             "sum product", "lanes": it runs every contraction that it can, however slow that is; None: the
             fastest. For tests.
         provider: "blas"; or "native": products of matrices call no BLAS, but compiled kernels, or NumPy's
-<<<<<<< HEAD
-            elementwise loops below `small`; or "plain": BLAS and NumPy compute them all, even where kernels
-            are faster. Factorisations are those of LAPACK in any case.
-=======
-            elementwise loops below `small`. Factorisations are those of LAPACK either way.
+            elementwise loops below `small`; or "plain": BLAS and NumPy compute those of real and of complex
+            numbers, even where kernels are faster. Factorisations are those of LAPACK in any case.
         precision: "full"; or "tf32" or "bfloat16": factors of products of float32 and complex64 on a GPU
             may be rounded to 11 or 8 digits in base 2, which is faster. Sums are those of float32 either way.
->>>>>>> 73a28cc (Products on a GPU by strided-batched cuBLAS as matrices lie, half precisions unwidened; small ones in one launch; option precision)
     """
 
     threads: int | None = None
