@@ -39,10 +39,14 @@ SHORT = 16  # rows and columns of a block, and elements that are whole cache lin
 BLOCKS = 0.9  # of the rate of BLAS, in blocks
 PANELS = 4  # times the rate of moves, while panels are packed
 MARGIN = 1.2  # times as long BLAS should take before blocks are preferred
+SOON = 6e-5  # seconds of BLAS from which threads of ours are worth their start
+CLEARED = 1 << 20  # bytes of a result that leaves the cache between being cleared and added to
 WORTH = 1.4  # the same of strips, where measured ratios are a quarter less than these, but
 WORTH_FAR = 1.2  # for large results, which BLAS takes its time to write
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
+TINY_REAL = 0.4  # of what the model says of such batches of real ones, from 2 by 2 to 8 by 8
+COMPLEX_CALL = 1.2e-7  # seconds more for each of several complex ones
 
 
 @dataclass(frozen=True)
@@ -202,13 +206,11 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
         return matrices
     if batch > 1 and m * n * k < TINY:
         return min(_loop_nest(step, orders, model), matrices)  # by seconds
-    in_strips = plan_strips(step, orders, model)
-    if in_strips is None:
+    if matrices.seconds < SOON:
         return matrices
-    # what `plan_matrices` leaves out: BLAS clears a large result before it adds to it
-    out = step.nbytes[2]
-    clearing, worth = (2 * out / model.stream, WORTH_FAR) if out >= FAR else (0.0, WORTH)
-    if matrices.seconds + clearing < in_strips.seconds * worth:
+    in_strips = plan_strips(step, orders, model)
+    worth = WORTH_FAR if step.nbytes[2] >= FAR else WORTH
+    if in_strips is None or matrices.seconds < in_strips.seconds * worth:
         return matrices
     seconds, copied_bytes, (lhs, rhs) = in_strips
     return Products(seconds, copied_bytes, (lhs, rhs, False), in_strips=True)
@@ -246,8 +248,11 @@ def _planned(step: Contraction, given: Orders, model: CostModel) -> Products:
         groups = (step.rows, step.columns, step.contracted)
         return Products(math.inf, sum(step.nbytes), (True, True, True), *groups, batch)
     streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
+    # BLAS clears the result before it adds to it
+    clearing = 2 * step.nbytes[2] / model.stream if k > 1 and step.nbytes[2] >= CLEARED else 0.0
     # without any copy it takes no less
-    floor = max(macs / (model.products * step.rate * model.most_speed(m, n, k)), streamed)
+    least = macs / (model.products * step.rate * model.most_speed(m, n, k))
+    floor = max(least, streamed) + clearing
     best: Products | None = None
     matrices_of = _Matrices(step, given)
     first = len(PACKINGS)  # of what takes equally long, the first of all ways to pack is taken
@@ -268,14 +273,18 @@ def _planned(step: Contraction, given: Orders, model: CostModel) -> Products:
         rate = model.products * step.rate * model.speed(slow, fast, k, calls)
         if calls > batch and macs < ENOUGH:
             rate *= model.strided
-        seconds = max(macs / rate, streamed) + calls * model.call + copying
+        seconds = max(macs / rate, streamed) + clearing + calls * model.call + copying
         if best is None or seconds < best.seconds or (seconds == best.seconds and rank < first):
             first = rank
             best = Products(seconds, copied_bytes, packed, rows, columns, contracted, calls)
         if copied_bytes == 0 and calls == batch and (slow <= fast or slow >= WIDEST):
             break  # nothing can be better
     assert best is not None  # where all is copied, everything fits
-    return best
+    if best.calls == 1:
+        return best
+    if step.rate < 1:
+        return best._replace(seconds=best.seconds + best.calls * COMPLEX_CALL)
+    return best._replace(seconds=best.seconds * TINY_REAL) if m * n * k < TINY else best
 
 
 def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = None) -> float | None:

@@ -14,9 +14,6 @@ from .spec import ArraySpec, compute_dtype
 MOST = 1 << 63  # bytes that a machine can address
 START = 1e-6  # seconds of a kernel that has nothing to do
 TABLES = 5e-5  # seconds of one that is told by tables what to do
-COMPLEX = (
-    1.2e-7  # of each product of small complex matrices in numpy.matmul, beside what the model says
-)
 BROKEN = 3  # neighbours in memory at which the rate of lanes is half of that of long runs
 
 
@@ -104,9 +101,8 @@ def product_seconds(
     if step.amounts[3] == 1:
         return ProductSeconds(found.seconds, found.seconds, found.seconds)
     matrices, in_blocks = plan_matrices(step, orders), panel_seconds(step, orders)
-    calls = matrices.calls * COMPLEX if lhs.dtype.kind == "c" and matrices.calls > 1 else 0.0
     return ProductSeconds(
-        matrices.seconds + calls,
+        matrices.seconds,
         found.seconds if in_blocks is None else min(found.seconds, in_blocks),
         work / (model.products * step.rate * model.across),
     )

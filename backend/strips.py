@@ -24,9 +24,6 @@ LINE = 64  # bytes of a cache line, in which columns of strips are whole
 PADDED = 1.25  # times as many columns, at most, as there are
 RUN = 32  # columns one after another in their operand that are enough
 LONG = 256  # and in the result
-ALONE = (
-    1 << 21
-)  # multiplications that take BLAS 50 to 100 µs: fewer gain nothing on threads of ours
 LITTLE = 4  # times as many bytes as are copied has the result
 MOST = 1 << 1000  # multiplications that a float can count
 STARTED = 8e-6  # seconds before the kernel begins
@@ -51,7 +48,7 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
     """
     batch, m, n, k = step.amounts
     macs = batch * m * n * k
-    if step.rate < 1 or k < 2 or not max(ALONE, get_options().small) <= macs < MOST:
+    if step.rate < 1 or k < 2 or not max(1, get_options().small) <= macs < MOST:
         return None
     lhs, rhs, out = (_long(step, order) for order in given)
     of_rows, of_columns, _ = step.nbytes
@@ -88,8 +85,6 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         computed = batch * m * width * k / rate
         is_far = step.nbytes[2] >= FAR and k <= PART and n % lanes == 0
         streamed = (sum(step.nbytes) + (0 if is_far else step.nbytes[2])) / model.stream
-        if computed < streamed and not is_far:
-            return None  # it is memory that takes the time
         seconds = STARTED + max(computed, streamed) + copied_bytes / model.moves
         seconds += (packs_rows + packs_columns) * model.copy
         if best is None or seconds < best.seconds:

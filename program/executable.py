@@ -144,9 +144,11 @@ class Executable:
         return out
 
     def _fills(self, out: Any) -> bool:
-        """Whether the last kernel writes to `out` itself."""
+        """Whether the last kernel writes to `out` itself: where it lies between elements, kernels may need a
+        result of their own, which is then that of the program, and counted."""
         last = self.program.slots[self.program.outputs[0]]
-        return self._tail is not None and bool(out.dtype == last.dtype)
+        is_aligned = getattr(out.flags, "aligned", True)  # CuPy has no such flag
+        return self._tail is not None and bool(out.dtype == last.dtype) and is_aligned
 
     def donation(self, positions: tuple[int, ...], fills: bool = False) -> Donation:
         """What lies where when the inputs at these positions are given away; `fills` if the last kernel

@@ -368,12 +368,10 @@ def dot_scratch_bytes(
         return sum(x.nbytes for x in (*inputs, output)) + dot_scratch_bytes(
             attrs, inputs, output, threads
         )
-    if engine == "strips":  # and copies of operands and results whose strides are no whole elements
-        packs = (*_packed_for_strips(dims, inputs, output), False)
+    if engine == "strips":  # and copies of operands, also where strides may be no whole elements
+        packs = _packed_for_strips(dims, inputs, output)
         copies = sum(
-            x.nbytes
-            for x, packed in zip((lhs, rhs, output), packs, strict=True)
-            if x.layout is None or packed
+            x.nbytes for x, packed in zip(inputs, packs, strict=True) if x.layout is None or packed
         )
         return strips.strips_bytes(dims, output, threads or num_threads()) + copies
     if engine == "multiply":

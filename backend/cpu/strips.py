@@ -16,7 +16,7 @@ from ..catalogue import DotDims
 from ..cost_model import FAR
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
-from ..strips import ALONE, LINE, PART
+from ..strips import LINE, PART
 from .buffers import empty_as
 from .kernels.strips import GROUP, multiply_strips
 from .move import move
@@ -31,6 +31,8 @@ TILE = (
 # rows of a block of sums and lines of its columns, at most; see registers.py
 HIGHEST, WIDEST = 8, 3
 LEAST = 1 << 17  # multiplications of a tile that is not cut further for the sake of more threads
+ALONE = 1 << 20  # multiplications, and as many as are worth writing, that one thread has soon done
+WRITING = 16  # multiplications that take as long as it takes to write what they are added up to
 SHORT = 64  # rows and columns of a tile that is not cut further
 
 
@@ -65,24 +67,34 @@ def bind_strips(
             x if copy is None else move(empty_as(copy), x)
             for x, copy in zip((lhs, rhs), copies, strict=True)
         )
-        threads = num_threads()
-        key = (threads, target.strides, lhs.strides, rhs.strides)
-        to, of_lhs, of_rhs = target.ctypes.data, lhs.ctypes.data, rhs.ctypes.data
+        key = (num_threads(), target.strides, lhs.strides, rhs.strides)
+        places = target.ctypes.data, lhs.ctypes.data, rhs.ctypes.data
         seen, now = kept[0]  # read once: another thread may put its own there at any time
-        if now is None or seen != key or (to | of_lhs | of_rhs) & odd:
-            if any(element_strides(x) is None for x in (target, lhs, rhs)):
-                np.copyto(target, run(readable(lhs), readable(rhs)))
+        if now is None or seen != key or (places[0] | places[1] | places[2]) & odd:
+            if element_strides(target) is None:
+                np.copyto(target, run_on(empty_as(output), readable(lhs), readable(rhs)))
                 return target
-            now = _prepared(dims, is_turned, threads, target, lhs, rhs)
-            kept[0] = (key, now)
+            return run_on(target, readable(lhs), readable(rhs))
+        multiply(places, now)
+        return target
+
+    def run_on(target: Any, lhs: Any, rhs: Any) -> Any:
+        """The same of arrays on elements, whose strides are new."""
+        threads = num_threads()
+        now = _prepared(dims, is_turned, threads, target, lhs, rhs)
+        kept[0] = ((threads, target.strides, lhs.strides, rhs.strides), now)
+        multiply((target.ctypes.data, lhs.ctypes.data, rhs.ctypes.data), now)
+        return target
+
+    def multiply(places: tuple[int, int, int], now: _Prepared) -> None:
+        to, of_lhs, of_rhs = places
         addresses = (to, of_rhs, of_lhs) if is_turned else (to, of_lhs, of_rhs)
 
         def piece(start: int, stop: int) -> None:
-            scratch, places = np.empty(now.scratch, dtype), np.empty((8, now.places), np.int64)
-            multiply_strips(start, stop, *addresses, *now.arguments, scratch, places)
+            scratch, offsets = np.empty(now.scratch, dtype), np.empty((8, now.places), np.int64)
+            multiply_strips(start, stop, *addresses, *now.arguments, scratch, offsets)
 
         parallel_for(piece, now.tiles)
-        return target
 
     return run
 
@@ -90,8 +102,8 @@ def bind_strips(
 def _arranged(
     dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec, side: int, is_left: bool
 ) -> ArraySpec:
-    """How lhs (side 0) or rhs (1) is copied: batches, then rows with their contracted elements one after another,
-    or contracted elements with their columns; rows and columns as they lie in the result."""
+    """How lhs (side 0) or rhs (1) is copied: batches, then rows, each with its contracted elements, or
+    contracted elements, each with its columns; rows and columns as they lie in the result."""
     order = range(len(output.shape)) if output.layout is None else output.layout
     n_batch, n_lhs = len(dims.lhs_batch), len(dims.lhs_batch + dims.lhs_free)
     batch, free, contracted, first = (
@@ -136,7 +148,7 @@ def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape
     m, n, k = (dims.n, dims.m, dims.k) if is_turned else (dims.m, dims.n, dims.k)
     width = WIDEST * (LINE // itemsize)
     rows, columns = _cut(m, -(-m // TILE[0]), HIGHEST), _cut(n, -(-n // TILE[1]), width)
-    wanted = 4 * threads if threads > 1 and dims.batch * m * n * k >= ALONE else 1
+    wanted = 4 * threads if threads > 1 and dims.batch * m * n * (k + WRITING) >= ALONE else 1
     while dims.batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
         if rows >= columns and rows > SHORT:
             rows = _cut(rows, 2, HIGHEST)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import kernel
+import numpy as np
 
-VECTOR = 16  # elements of a row from which slices cost less than they gain
+from ..jit import kernel, part
+
+VECTOR = 16  # elements of a row that is added to at once; shorter ones are summed one element after another
 
 
 @kernel
@@ -29,6 +31,9 @@ def contract_tiles(
     """
     axes, tile_rows, length, depth = outer.shape[1], rows.shape[1], row[0], contracted.shape[1]
     lhs_step, rhs_step = row[1], row[2]
+    is_run = (
+        length >= VECTOR and 0 <= lhs_step <= 1 and 0 <= rhs_step <= 1 and lhs_step + rhs_step > 0
+    )
     position = outer[0].copy()
     rest = start
     lhs_tile, rhs_tile = origins[0], origins[1]
@@ -38,39 +43,24 @@ def contract_tiles(
         lhs_tile += position[axis] * outer[1, axis]
         rhs_tile += position[axis] * outer[2, axis]
     for tile in range(start, stop):
-        base = tile * tile_rows * length
-        for k in range(depth):
-            lhs_k, rhs_k = lhs_tile + contracted[0, k], rhs_tile + contracted[1, k]
-            at = base
+        at = tile * tile_rows * length
+        if is_run:
+            for k in range(depth):
+                lhs_k, rhs_k = lhs_tile + contracted[0, k], rhs_tile + contracted[1, k]
+                for r in range(tile_rows):
+                    add_row(
+                        out, at + r * length, length, lhs, lhs_k + rows[0, r], lhs_step,
+                        rhs, rhs_k + rows[1, r], rhs_step, k > 0,
+                    )  # fmt: skip
+        else:
             for r in range(tile_rows):
-                left, right = lhs_k + rows[0, r], rhs_k + rows[1, r]
-                if k == 0:
-                    out[at : at + length] = 0
-                if (
-                    length >= VECTOR
-                    and 0 <= lhs_step <= 1
-                    and 0 <= rhs_step <= 1
-                    and lhs_step + rhs_step > 0
-                ):
-                    # slices from 0 up: their loops become vector instructions, since an index
-                    # that may be negative (it would count from the end) is ruled out
-                    target = out[at : at + length]
-                    if lhs_step == 0:
-                        factor, xs = lhs[left], rhs[right : right + length]
-                        for j in range(length):
-                            target[j] += factor * xs[j]
-                    elif rhs_step == 0:
-                        factor, xs = rhs[right], lhs[left : left + length]
-                        for j in range(length):
-                            target[j] += factor * xs[j]
-                    else:
-                        xs, ys = lhs[left : left + length], rhs[right : right + length]
-                        for j in range(length):
-                            target[j] += xs[j] * ys[j]
-                else:
-                    for j in range(length):
-                        out[at + j] += lhs[left + j * lhs_step] * rhs[right + j * rhs_step]
-                at += length
+                for j in range(length):
+                    left = lhs_tile + rows[0, r] + j * lhs_step
+                    right = rhs_tile + rows[1, r] + j * rhs_step
+                    total = lhs[left + contracted[0, 0]] * rhs[right + contracted[1, 0]]
+                    for k in range(1, depth):
+                        total += lhs[left + contracted[0, k]] * rhs[right + contracted[1, k]]
+                    out[at + r * length + j] = total
         for axis in range(axes - 1, -1, -1):
             position[axis] += 1
             lhs_tile += outer[1, axis]
@@ -80,3 +70,30 @@ def contract_tiles(
             lhs_tile -= position[axis] * outer[1, axis]
             rhs_tile -= position[axis] * outer[2, axis]
             position[axis] = 0
+
+
+@part
+def add_row(
+    out: Any, at: int, length: int, lhs: Any, left: int, lhs_step: int, rhs: Any, right: int,
+    rhs_step: int, adds: bool,
+) -> None:  # fmt: skip
+    """out[at + j] (+)= lhs[left + j * lhs_step] * rhs[right + j * rhs_step]; steps are 1, or one is 0.
+
+    Indices are unsigned: those that may be negative count from the end, and their loops become no vectors.
+    Slices would be arrays, which are counted by locked instructions.
+    """
+    to, x, y = np.uint64(at), np.uint64(left), np.uint64(right)
+    if lhs_step == 0 or rhs_step == 0:
+        factor = lhs[x] if lhs_step == 0 else rhs[y]
+        if lhs_step == 0:
+            for j in range(np.uint64(length)):
+                value = factor * rhs[y + j]
+                out[to + j] = out[to + j] + value if adds else value
+        else:
+            for j in range(np.uint64(length)):
+                value = factor * lhs[x + j]
+                out[to + j] = out[to + j] + value if adds else value
+    else:
+        for j in range(np.uint64(length)):
+            value = lhs[x + j] * rhs[y + j]
+            out[to + j] = out[to + j] + value if adds else value
