@@ -85,6 +85,8 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         computed = batch * m * width * k / rate
         is_far = step.nbytes[2] >= FAR and k <= PART and n % lanes == 0
         streamed = (sum(step.nbytes) + (0 if is_far else step.nbytes[2])) / model.stream
+        if computed < streamed and not is_far:
+            return None  # BLAS writes what stays in caches as fast
         seconds = STARTED + max(computed, streamed) + copied_bytes / model.moves
         seconds += (packs_rows + packs_columns) * model.copy
         if best is None or seconds < best.seconds:
