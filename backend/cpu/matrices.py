@@ -31,7 +31,6 @@ from .buffers import LARGE, allocator, empty, empty_as
 from .move import move, packed, reshaped_view
 from .sharing import BLAS, STREAMED, Way, multiply, shared_bytes, way_of
 
-
 FEW = 24  # elements of rows that numpy.einsum multiplies and adds up as soon as numpy.vecdot
 
 
