@@ -21,6 +21,7 @@ from .._base.errors import (
 )
 from .._base.memory import available_bytes
 from .._base.numbers import format_bytes
+from .._base.options import options
 from ..backend.choice import check_together
 from ..backend.cpu import cpu
 from ..backend.door import as_ndarray, is_torch, to_torch
@@ -312,11 +313,12 @@ class Expression:
                 operands = list(arrays)
             self._check(operands)
             seconds = self._measured(operands)
-        steps = [
-            explained(program, ins, self._executable.backend)
-            for program in self._executable.running
-            for ins in program.instructions
-        ]
+        with options(**self._executable.compiling.changes):  # not what is in force here
+            steps = [
+                explained(program, ins, self._executable.backend)
+                for program in self._executable.running
+                for ins in program.instructions
+            ]
         notes = [f"the first of {self.plan.n_slices} slices"] if self.plan.sliced else []
         parts = [] if self.plan.sliced else self._executable.parts  # type: ignore[union-attr]
         if parts:

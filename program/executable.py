@@ -199,8 +199,7 @@ class Executable:
         backend: Any = self.backend
         if backend.name != "gpu":
             raise Unsupported(f"capture: there are no graphs on {backend.device}; call the program")
-        with options(**self.compiling.changes):
-            own = Executable(self.program, backend)  # it keeps memory that the graph writes to
+        own = self._compiled_alike()  # it keeps memory that the graph writes to
         for ins in own.schedule.program.instructions:
             if isinstance(ins, Fused):
                 continue
@@ -256,12 +255,17 @@ class Executable:
 
     @cached_property
     def _in_line(self) -> Executable:
-        return Executable(self.program, self.backend, fork=False) if self.parts else self
+        return self._compiled_alike(fork=False) if self.parts else self
 
     @cached_property
     def _unfused(self) -> Executable:
         is_unfused = self.schedule.program is self.program
-        return self if is_unfused else Executable(self.program, self.backend, fuse=False)
+        return self if is_unfused else self._compiled_alike(fuse=False)
+
+    def _compiled_alike(self, **how: bool) -> Executable:
+        """The program once more, with the options that were in force when this one was compiled."""
+        with options(**self.compiling.changes):
+            return Executable(self.program, self.backend, **how)
 
     def _bind(self) -> list[Step]:
         steps = []

@@ -22,6 +22,7 @@ from .._base.progress import Progress
 from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec, Shape, compute_dtype
 from .bindings import odometer
+from .compiling import Compiling
 from .executable import Executable
 from .ir import Program
 from .parts import split
@@ -224,6 +225,11 @@ class SlicedExecutable:
 
     def total(self, order: str) -> Total:
         return _Total(self, order)
+
+    @property
+    def compiling(self) -> Compiling:
+        """The options in force when it was compiled."""
+        return self.each.compiling
 
     @property
     def running(self) -> tuple[Program, ...]:

@@ -550,6 +550,19 @@ def test_explain_names_views_and_engines() -> None:
     assert any("dot_general" in line and "gemm" in line for line in lines)
 
 
+@pytest.mark.parametrize("sliced", [(), (0,)])
+def test_explain_asks_the_options_it_was_compiled_with(sliced: tuple[int, ...]) -> None:
+    """Previously failed: it named the engines of the options in force where it was called."""
+    plan = replace(einloom.plan("abk,kcd->acbd", (12, 30, 64), (64, 40, 128)), sliced=sliced)
+    with einloom.options(provider="plain"):
+        plain = einloom.compile(plan)
+        inside = plain.explain()
+    with einloom.options(engine="loops"):
+        asked = einloom.compile(plan).explain()
+        assert plain.explain() == inside != asked
+    assert plain.explain() == inside
+
+
 def test_properties() -> None:
     expression = matmul()
     assert expression.plan == einloom.plan("ij,jk->ik", A, B)
