@@ -9,6 +9,7 @@ import pytest
 
 import einloom
 from einloom.contract import einsum as module
+from einloom.program.executable import Executable
 
 EQUATION = "ij,jk->ik"
 
@@ -39,6 +40,20 @@ def test_shapes_and_dtypes_by_turns(rng: np.random.Generator) -> None:
                 assert got.dtype == want.dtype
                 np.testing.assert_allclose(got, want)
     assert hits() > 0
+
+
+def test_no_function_for_shapes_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Previously failed: each call generated the function of the one before, and did not use it."""
+    made = []
+    compiled = Executable._compiled
+    monkeypatch.setattr(Executable, "_compiled", lambda *_: made.append(1) or compiled(*_))
+    y, z = np.ones((3, 4)), np.ones((4, 5))
+    for k in range(2, 12):
+        assert einloom.einsum("ij,jk,kl->il", np.ones((k, 3)), y, z).shape == (k, 5)
+    assert einloom.einsum("ij,jk,kl->il", np.ones((11, 3), "f4"), y, z).shape == (11, 5)
+    assert not made
+    einloom.einsum("ij,jk,kl->il", np.ones((11, 3), "f4"), y, z)
+    assert made == [1]
 
 
 def test_second_call_is_a_hit(rng: np.random.Generator) -> None:
