@@ -43,7 +43,7 @@ _RECENT: Quick[tuple[Options, Callable[..., Any]]] = Quick("recent expressions",
 expression for it, which tells itself whether it is for these shapes and dtypes."""
 MOST_AT_ONCE = 1000
 """Operands up to which no garbage is collected while a contraction is prepared: that makes many objects,
-which would be looked through again and again, and no cycles."""
+which would be looked through again and again. What cycles are among them wait for the next collection."""
 # the defaults: arguments that are not given are these very objects
 AUTO, KEEP, SAFE, NONE = "auto", "K", "safe", ()
 F = TypeVar("F", bound=Callable[..., Any])
@@ -175,7 +175,7 @@ def einsum(
         key = _key(notation, checked, out, asked._replace(optimize=_hashable_path(optimize)))
         expression = _EXPRESSIONS.get(key) if key is not None else None
     if expression is None:
-        with collected_later() if len(checked) <= MOST_AT_ONCE else nullcontext():
+        with collected_later() if _is_prepared_soon(optimize, len(checked)) else nullcontext():
             expression = for_few_calls(_planned(notation, checked, out, asked))
         if key is not None:
             _EXPRESSIONS.put(key, expression)
@@ -297,6 +297,12 @@ def _key(text: str | Notation, arrays: Any, out: Any, asked: Asked) -> Any:
     except TypeError:
         return None
     return found
+
+
+def _is_prepared_soon(optimize: Any, n_operands: int) -> bool:
+    """Whether nothing runs but einloom's own planners, for as long as they take by themselves."""
+    is_own = type(optimize) in (str, bool)
+    return is_own and n_operands <= MOST_AT_ONCE and get_options().budget is None
 
 
 def _as_positions(conj: Any) -> tuple[int, ...]:

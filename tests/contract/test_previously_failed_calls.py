@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from typing import Any
@@ -123,3 +124,21 @@ def test_the_number_of_threads_is_not_overlooked(monkeypatch: pytest.MonkeyPatch
         with einloom.options(threads=threads, small=1):
             einloom.einsum("ij,jk,ik->ik", x, x, x)
         assert ways == want
+
+
+def test_garbage_is_collected_in_optimizers_of_the_user() -> None:
+    """It was switched off in the whole process, and on again whatever they had done."""
+    seen = []
+
+    def last(inputs: Any, output: Any, sizes: Any, memory_limit: Any = None) -> Any:
+        seen.append(gc.isenabled())
+        gc.disable()
+        return [(0, 1), (0, 1)]
+
+    x = np.ones((3, 3))
+    try:
+        einloom.einsum("ab,bc,cd->ad", x, x, x, optimize=last)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    assert seen == [True]
