@@ -467,7 +467,7 @@ def _checking(
         "    return None",
     ]
     exec("\n".join(lines), scope)
-    function: Callable[..., Any] = scope["checked"]
+    function: Callable[..., Any] = scope.pop("checked")  # which has the scope: no cycle
     return function
 
 

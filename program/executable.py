@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -83,12 +84,13 @@ class Executable:
         self._tail = _tail(self.schedule.program)
         self._arenas: list[tuple[Any, ...]] = []  # idle ones
         self._donations: dict[tuple[tuple[int, ...], bool], Donation] = {}
+        self._others: dict[str, Executable] = {}
         self._is_table = len(self.steps) >= TABLE_FROM
         self._kept = () if self._is_table else self._in_arena()
         self._begun = self._settled = (
             False  # whether it was called, and whether its function is there
         )
-        self.run: Callable[..., Any] = self._loop if self._is_table else self._first_run
+        self.run: Callable[..., Any] = self._loop if self._is_table else _first_runs(self)
         if at_once:
             self.settled()
 
@@ -253,14 +255,19 @@ class Executable:
         check_values(self.program.indices, indices)
         return self._in_line._loop(*arrays, *indices, seconds=seconds)
 
-    @cached_property
+    @property
     def _in_line(self) -> Executable:
-        return self._compiled_alike(fork=False) if self.parts else self
+        return self._alike("fork") if self.parts else self
 
-    @cached_property
+    @property
     def _unfused(self) -> Executable:
-        is_unfused = self.schedule.program is self.program
-        return self if is_unfused else self._compiled_alike(fuse=False)
+        return self if self.schedule.program is self.program else self._alike("fuse")
+
+    def _alike(self, without: str) -> Executable:
+        """The program once more, without forks or fused groups, kept for the next time."""
+        if without not in self._others:
+            self._others[without] = self._compiled_alike(**{without: False})
+        return self._others[without]
 
     def _compiled_alike(self, **how: bool) -> Executable:
         """The program once more, with the options that were in force when this one was compiled."""
@@ -369,29 +376,12 @@ class Executable:
                 inside.update(ins.outputs)
         return tuple(sorted(inside))
 
-    def _arena(self) -> tuple[Any, ...]:
-        """A new arena: the arrays of the slots that lie in it, in order."""
-        memory, backend, program = self.schedule.memory, self.backend, self.schedule.program
-        size = ArraySpec(np.dtype(np.uint8), (memory.nbytes,))
-        buffer = backend.empty(size)
-        values = {
-            slot: backend.array_at(buffer, place.offset, program.slots[slot].placed)
-            for slot, place in memory.locations.items()
-        }
-        inside = set(self._kept)
-        for ins, step in zip(program.instructions, self.steps, strict=True):
-            if inside.issuperset(ins.outputs) and ins.outputs[0] not in values:
-                made = step.kernel(*(values[slot] for slot in ins.inputs))
-                values.update(
-                    zip(ins.outputs, made if len(ins.outputs) > 1 else (made,), strict=True)
-                )
-        return tuple(values[slot] for slot in self._kept)
-
     def _compiled(self, source: str) -> Callable[..., Any]:
         names: dict[str, Any] = {f"k{index}": step.kernel for index, step in enumerate(self.steps)}
-        names |= {"idle": self._arenas, "new_arena": self._arena}
+        arena = partial(_new_arena, self.backend, self.schedule, self.steps, self._kept)
+        names |= {"idle": self._arenas, "new_arena": arena}
         exec(compile(source, "<einloom program>", "exec"), names)
-        run: Callable[..., Any] = names["run"]
+        run: Callable[..., Any] = names.pop("run")  # which has the names: no cycle
         return run
 
     def _generate(self) -> str:
@@ -442,6 +432,37 @@ class Executable:
         else:
             lines += body
         return "\n".join(lines) + "\n"
+
+
+def _first_runs(executable: Executable) -> Callable[..., Any]:
+    """Its `run` until the function is there. It does not hold the executable: arrays of one that is dropped
+    are freed at once, not when garbage is collected."""
+    found = ref(executable)
+
+    def run(*arrays: Any, out: Any = None) -> Any:
+        one = found()
+        assert one is not None, "whoever runs it holds it"
+        return one._first_run(*arrays, out=out)
+
+    return run
+
+
+def _new_arena(
+    backend: Backend, schedule: Schedule, steps: Sequence[Step], kept: Sequence[int]
+) -> tuple[Any, ...]:
+    """A new arena: the arrays of the slots that lie in it, in order."""
+    memory, program = schedule.memory, schedule.program
+    buffer = backend.empty(ArraySpec(np.dtype(np.uint8), (memory.nbytes,)))
+    values = {
+        slot: backend.array_at(buffer, place.offset, program.slots[slot].placed)
+        for slot, place in memory.locations.items()
+    }
+    inside = set(kept)
+    for ins, step in zip(program.instructions, steps, strict=True):
+        if inside.issuperset(ins.outputs) and ins.outputs[0] not in values:
+            made = step.kernel(*(values[slot] for slot in ins.inputs))
+            values.update(zip(ins.outputs, made if len(ins.outputs) > 1 else (made,), strict=True))
+    return tuple(values[slot] for slot in kept)
 
 
 def _side_by_side(branches: Branches, parts: Sequence[Executable], backend: Backend) -> Kernel:

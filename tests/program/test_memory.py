@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -257,6 +259,25 @@ def test_results_are_not_in_the_arena(rng: np.random.Generator) -> None:
     executable(*(2 * x for x in arrays))
     np.testing.assert_array_equal(first, kept)
     assert executable._arenas == [arena]
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2, 3])
+def test_what_is_dropped_is_freed_at_once(calls: int) -> None:
+    """Previously failed: executables and their arenas waited for the garbage collector."""
+    executable = Executable(chain(), cpu(), at_once=False)
+    arrays = [np.ones(x.shape) for x in chain().specs(chain().inputs)]
+    for _ in range(calls):
+        executable(*arrays)
+    executable.interpret(*arrays)
+    executable.profile(*arrays)
+    found: list[Any] = [ref(executable), *(ref(x) for one in executable._arenas for x in one)]
+    assert (len(found) > 1) == (calls > 1)
+    gc.disable()
+    try:
+        del executable
+        assert [one() for one in found] == [None] * len(found)
+    finally:
+        gc.enable()
 
 
 def test_random_programs_twice() -> None:
