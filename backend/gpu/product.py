@@ -81,11 +81,12 @@ class Product:
         if rung == "zeros":
             return self.xp.zeros(self.shape, self.dtype)
         made = self.dtype if is_wide else self.read
-        if rung == "small" and made == self.read:
+        if rung == "small":
             target = self._target(made, out)
-            kernel = self._small(lhs, rhs, target)
+            left, right = (x.astype(made, copy=False) for x in (lhs, rhs))
+            kernel = self._small(left, right, target)
             if kernel is not None:
-                launch(self.xp, kernel, target, lhs, rhs)
+                launch(self.xp, kernel, target, left, right)
                 return target
         if rung == "cutensor":
             left, right = (
@@ -165,7 +166,7 @@ class Product:
         )
         free = (self.shape, of_out, left, tuple(right))
         conj = self.conj if self.read.kind == "c" else (False, False)
-        return products(self.read.name, free, summed, tuple(conj))
+        return products(out.dtype.name, free, summed, tuple(conj))
 
     # ---- products of matrices ------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import scipy.linalg
@@ -164,6 +164,12 @@ def _flagged(x: Any, side: Any, rows: int, columns: int, batch: int) -> Any:
     return found.conj() if side.op == "C" else found
 
 
+def invalidated(said: str) -> NoReturn:
+    """What may not be captured: an error of its own, and one when the capture ends."""
+    RECORDING[-1] = None
+    raise RuntimeError(said)
+
+
 class Routines:
     """What `backend.gpu.routines` asks of cuBLAS and cuSOLVER, by LAPACK; products from memory itself, as a
     call of cuBLAS describes it. `called` has the last of these."""
@@ -174,6 +180,8 @@ class Routines:
     def gemm(
         self, call: Gemm, a: Any, b: Any, c: Any, alpha: Any, beta: Any, precision: str
     ) -> None:
+        if RECORDING:
+            invalidated("cuBLAS: operation not permitted when stream is capturing")
         self.called.append((call, precision))
         wide = alpha.dtype
         assert a.dtype == b.dtype
@@ -245,7 +253,10 @@ class Stream:
         RECORDING.append([])
 
     def end_capture(self) -> Graph:
-        return Graph(RECORDING.pop())
+        launches = RECORDING.pop()
+        if launches is None:
+            raise RuntimeError("cudaErrorStreamCaptureInvalidated")
+        return Graph(launches)
 
     def __enter__(self) -> Stream:
         self.before.append(Stream.current)

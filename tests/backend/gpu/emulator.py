@@ -67,8 +67,9 @@ def _launcher(kernel: CudaKernel) -> str:
     )
 
 
-RECORDING: list[list[Any]] = []
-"""Launches of the streams that are being captured: they are written down, and nothing runs."""
+RECORDING: list[list[Any] | None] = []
+"""Launches of the streams that are being captured: they are written down, and nothing runs. None: an error
+made the capture invalid."""
 
 
 class RawKernel:
@@ -81,7 +82,10 @@ class RawKernel:
 
     def __call__(self, grid: Any, block: Any, arguments: tuple[Any, ...]) -> None:
         if RECORDING:
-            RECORDING[-1].append((self, grid, block, arguments))
+            launches = RECORDING[-1]
+            if launches is None:
+                raise RuntimeError("cudaErrorStreamCaptureInvalidated")
+            launches.append((self, grid, block, arguments))
         else:
             self.run(grid, block, arguments)
 

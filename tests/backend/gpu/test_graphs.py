@@ -13,6 +13,7 @@ from tests.backend.stand_in import DeviceArray
 
 import einloom
 from einloom._base.errors import Unsupported
+from einloom.program.builder import Builder
 from einloom.program.executable import Executable
 
 
@@ -46,6 +47,29 @@ def test_played_again() -> None:
         want = np.einsum("bij,bjk->bik", np.abs(x) + x * x, y)
         np.testing.assert_allclose(found.view(np.ndarray), want, rtol=1e-5, atol=1e-5)
         x[...] = rng.standard_normal(x.shape)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_small_products_that_are_added(dtype: str) -> None:
+    """Previously failed: what was said to be a launch of our own called cuBLAS."""
+    b = Builder()
+    x, y, acc = (b.input(dtype, shape) for shape in ((20, 3, 4), (20, 4, 2), (20, 3, 2)))
+    attrs = {"batch": ((0,), (0,)), "contracting": ((2,), (1,))}
+    run = Executable(b.finish(b("dot_general_add", x, y, acc, alpha=2, **attrs)), COMPILING)
+    rng = np.random.default_rng(3)
+    arrays = [
+        rng.integers(-4, 5, spec.shape).astype(dtype).view(DeviceArray)
+        for spec in run.program.specs(run.program.inputs)
+    ]
+    COMPILING.xp.routines.called.clear()
+    want = 2 * (arrays[0].view(np.ndarray) @ arrays[1].view(np.ndarray)) + arrays[2].view(
+        np.ndarray
+    )
+    np.testing.assert_array_equal(run(*arrays).view(np.ndarray), want)
+    captured: Any = run.capture(*arrays)
+    assert captured._graph.launches
+    assert not COMPILING.xp.routines.called
 
 
 REFUSED = [
