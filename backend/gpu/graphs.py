@@ -8,6 +8,7 @@ writes lies in a pool of its own, which nobody else takes memory from.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..._base.errors import Unsupported
@@ -60,12 +61,15 @@ class Captured:
         stream.begin_capture()
         try:
             results = run(*self.arrays)
-        except Exception as error:
-            stream.end_capture()
+            return stream.end_capture(), results
+        except BaseException as error:
+            with suppress(Exception):  # a capture that an error made invalid ends with one
+                stream.end_capture()
+            if not isinstance(error, Exception):
+                raise
             raise Unsupported(
                 f"capture: a step cannot be captured ({type(error).__name__}: {error}); call the program"
             ) from error
-        return stream.end_capture(), results
 
     def __call__(self) -> Any:
         with self._xp.cuda.Device(self._ordinal):

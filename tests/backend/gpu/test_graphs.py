@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from tests.backend.backends import COMPILING
 from tests.backend.gpu.emulator import RECORDING, needs_compiler
 from tests.backend.gpu.launches import launches
-from tests.backend.stand_in import DeviceArray
+from tests.backend.stand_in import DeviceArray, invalidated
 
 import einloom
 from einloom._base.errors import Unsupported
@@ -92,17 +93,42 @@ def test_not_on_the_cpu() -> None:
 
 
 @needs_compiler
-def test_what_fails_while_it_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stream is free again, and the error says which step."""
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_what_fails_while_it_is_captured(
+    monkeypatch: pytest.MonkeyPatch, is_interrupted: bool
+) -> None:
+    """The stream is free again, and the error says which step. Previously failed: that the capture had become
+    invalid was said instead; and nothing ended it when the user interrupted it."""
     run = executable(lambda x: 2 * abs(x) + x, (7,))
     x = np.ones(7, "f4").view(DeviceArray)
 
     def empty(*args: Any, **keywords: Any) -> Any:
+        if RECORDING and is_interrupted:
+            raise KeyboardInterrupt
         if RECORDING:
-            raise RuntimeError("operation not permitted when stream is capturing")
+            invalidated("operation not permitted when stream is capturing")
         return np.empty(*args, **keywords).view(DeviceArray)
 
     monkeypatch.setattr(COMPILING.xp, "empty", empty, raising=False)
-    with pytest.raises(Unsupported, match="not permitted when stream is capturing"):
+    said = None if is_interrupted else "not permitted when stream is capturing"
+    with pytest.raises(KeyboardInterrupt if is_interrupted else Unsupported, match=said):
         run.capture(x)
+    assert not RECORDING
+
+
+@needs_compiler
+def test_what_is_found_when_the_capture_ends() -> None:
+    """A step went on after an error."""
+    run = executable(lambda x: 2 * abs(x) + x, (7,))
+    settled = run.settled()
+
+    def going_on(*arrays: Any) -> Any:
+        found = settled(*arrays)
+        if RECORDING:
+            with suppress(RuntimeError):
+                invalidated("cuBLAS")
+        return found
+
+    with pytest.raises(Unsupported, match="CaptureInvalidated"):
+        COMPILING.capture(going_on, [np.ones(7, "f4").view(DeviceArray)])
     assert not RECORDING
