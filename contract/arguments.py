@@ -45,6 +45,16 @@ class Asked(NamedTuple):
     strip_exponent: bool
 
 
+def hashable_path(optimize: Any) -> Any:
+    """`optimize` as it may be part of a key: a path in tuples, anything else as it is."""
+    if isinstance(optimize, list):
+        try:
+            return tuple(tuple(step) if not isinstance(step, str) else step for step in optimize)
+        except TypeError:
+            return optimize
+    return optimize
+
+
 def are_shapes(operands: Sequence[Any]) -> bool:
     """Whether all are shapes, tuples of integers >= 0."""
     if set(map(type, operands)) != {tuple}:

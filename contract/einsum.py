@@ -21,6 +21,7 @@ from .api import search
 from .arguments import (
     Asked,
     conj_positions,
+    hashable_path,
     memory_limit_bytes,
     memory_order,
     result_dtype,
@@ -172,7 +173,7 @@ def einsum(
         raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")
     expression = None
     if key is None:
-        key = _key(notation, checked, out, asked._replace(optimize=_hashable_path(optimize)))
+        key = _key(notation, checked, out, asked._replace(optimize=hashable_path(optimize)))
         expression = _EXPRESSIONS.get(key) if key is not None else None
     if expression is None:
         with collected_later() if _is_prepared_soon(optimize, len(checked)) else nullcontext():
@@ -310,15 +311,6 @@ def _as_positions(conj: Any) -> tuple[int, ...]:
         return tuple(conj)
     except TypeError:
         raise CallError(f"einsum(conj={conj!r:.60}): give positions of operands") from None
-
-
-def _hashable_path(optimize: Any) -> Any:
-    if isinstance(optimize, list):
-        try:
-            return tuple(tuple(step) if not isinstance(step, str) else step for step in optimize)
-        except TypeError:
-            return optimize
-    return optimize
 
 
 __all__ = ["CallError", "einsum", "einsum_path"]

@@ -16,7 +16,7 @@ from ..backend.spec import ArraySpec
 from ..program.executable import Executable
 from ..program.ranges import cut
 from ..program.sliced import SlicedExecutable
-from .arguments import Asked
+from .arguments import Asked, hashable_path
 from .expression import Expression, factors, in_order, order_of
 from .notation import Notation
 from .plan import Plan
@@ -50,6 +50,7 @@ def einsum_on(
 def _key(backend: Backend, arrays: list[Any], notation: Notation, out: Any, asked: Asked) -> Any:
     """What the expression depends on, the options too; None where an argument cannot be a key."""
     settings = get_options()
+    asked = asked._replace(optimize=hashable_path(asked.optimize))
     if type(asked.optimize) not in (str, bool, tuple):
         return None  # a planner of the user's is asked each time
     if isinstance(asked.memory_limit, float) or isinstance(settings.memory_limit, float):

@@ -331,6 +331,18 @@ def test_planners_of_the_user_are_asked_each_time() -> None:
     assert asked == [3, 3, 3]
 
 
+def test_paths_are_compiled_once() -> None:
+    """Previously failed: a list was no key, and each call compiled again."""
+    einloom.clear_caches()
+    x = GPU.to_device(np.ones((2, 2))).view(DeviceArray)
+    for path in ([(0, 1), (0, 1)], ["einsum_path", (0, 1), (0, 1)]):
+        before = einloom.cache_info()["expressions on devices"]
+        for _ in range(3):
+            einloom.einsum("ab,bc,cd->ad", x, x, x, optimize=path)
+        after = einloom.cache_info()["expressions on devices"]
+        assert (after.hits - before.hits, after.misses - before.misses) == (2, 1)
+
+
 def test_constants_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.import_module("einloom.contract.api"), "get", lambda device: GPU)
     x = np.arange(4.0).reshape(2, 2)
