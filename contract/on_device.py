@@ -80,14 +80,14 @@ def slices_on(
 
     plan, lead = expression.plan, expression._executable
     request = slices.Request.of(None, slices_per_task, None, 2, None, None)
-    if not isinstance(lead, SlicedExecutable):
-        return expression(*arrays)
     backends = [expression.backend] if names is None else [get(name) for name in names]
     own = expression.backend
     if not backends or backends[0].device != own.device or {x.name for x in backends} != {own.name}:
         raise OptionError(
             f"run_slices(devices={names!r:.60}): give names of GPUs, that of the expression first"
         )
+    if not isinstance(lead, SlicedExecutable):
+        return expression(*arrays)
     crew = [
         expression if one.device == expression.backend.device
         else Expression(plan, expression.constants, one)

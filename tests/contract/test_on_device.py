@@ -239,6 +239,9 @@ def test_ranges_of_cards_are_refused(two_cards: None) -> None:
         Expression(plan).run_slices(np.ones((2, 30)), np.ones((30, 2)), devices=("gpu:0",))
     whole = Expression(einloom.plan("ij,jk->ik", (2, 30), (30, 2)), backend=TWO["gpu:0"])
     np.testing.assert_array_equal(GPU.to_host(whole.run_slices(x, y)), np.full((2, 2), 30.0))
+    for names in ((), ("gpu:1", "gpu:0")):  # previously failed: without slices all names would do
+        with pytest.raises(OptionError, match="names of GPUs"):
+            whole.run_slices(x, y, devices=names)
 
 
 def test_slices_of_exponents_and_diagonals() -> None:
