@@ -29,8 +29,9 @@ from .threefry import bind_threefry
 
 Inputs = tuple[ArraySpec, ...]
 Attempt = Callable[[Array, tuple[Array, ...], tuple[Operand, ...]], bool]
-"""`attempt(out, arrays, operands)` fills `out` and returns True, or leaves it and returns False; the operands
-describe out first."""
+"""`attempt(out, arrays, operands)` fills `out` and returns True, or returns False; the operands describe out
+first. Where an index of a gather is out of range `out` may hold part of the result by then; a scatter has not
+written."""
 Own = Callable[[Module, Attrs, ArraySpec], Attempt]
 
 
@@ -67,7 +68,8 @@ def _take_along_axis(xp: Module, attrs: Attrs, output: ArraySpec) -> Attempt:
 
 
 def _checked(xp: Module, make: Callable[..., Any], axis: int, output: ArraySpec) -> Attempt:
-    """With a number that tells of an index out of range; then the plain way refuses it by name."""
+    """With a number that tells of an index out of range; then the plain way refuses it by name. The other
+    elements are written by then: to look at all indices first would be one more launch in every call."""
     size = output.dtype.itemsize
 
     def attempt(out: Array, arrays: tuple[Array, ...], operands: tuple[Operand, ...]) -> bool:
