@@ -70,6 +70,8 @@ class Product:
             *(lhs.shape[axis] for axis in self.dims.lhs_batch + self.dims.lhs_free),
             *(rhs.shape[axis] for axis in self.dims.rhs_free),
         )
+        sizes = (math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+        self.fresh = tuple(self.read.itemsize * size for size in sizes)  # strides of a new result
 
     def __call__(self, lhs: Array, rhs: Array, out: Any = None, is_wide: bool = False) -> Any:
         """The product, in `out` if that is returned; else in the dtype that it is read in, or if `is_wide`
@@ -111,10 +113,14 @@ class Product:
         """
         if not self.known or not lhs.dtype == rhs.dtype == self.read:
             return None
-        target = self._target(self.read, out)
-        call = self.known.get((lhs.strides, rhs.strides, target.strides))
-        if call is None or any(address(x) % x.itemsize for x in (lhs, rhs, target)):
+        fit = out if out is not None and out.dtype == self.read else None
+        call = self.known.get(
+            (lhs.strides, rhs.strides, self.fresh if fit is None else fit.strides)
+        )
+        given = (lhs, rhs) if fit is None else (lhs, rhs, fit)
+        if call is None or any(address(x) % x.itemsize for x in given):
             return None
+        target = self._target(self.read, fit)
         multiply(self.xp, call, (lhs, rhs), target, precision=self.precision)
         return target
 

@@ -181,11 +181,19 @@ def test_the_ladder_is_gone_through_once(
     apart = memory[4:].view("f8").reshape(x.shape)
     apart[...] = x
     GPU.xp.routines.called.clear()
+    made: list[Any] = []
+
+    def empty(*arguments: Any) -> Any:
+        made.append(arguments)
+        return there(np.empty(*arguments))
+
+    monkeypatch.setattr(GPU.xp, "empty", empty, raising=False)
     for one in (in_order(x, (0, 2, 1)), apart):
         np.testing.assert_array_equal(kernel(there(one), there(y)).view(np.ndarray), x @ y)
         assert asked
         asked.clear()
     assert len(GPU.xp.routines.called) == 2
+    assert len(made) == 2  # previously failed: a result was made for the call before, and dropped
 
 
 def test_precision_is_asked_for(rng: np.random.Generator) -> None:
