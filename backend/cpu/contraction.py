@@ -73,8 +73,9 @@ def dot_engine(
 
     Half precisions that are not blocked take the rung of float32. One more runs everything, but only where
     it is asked for: sum product, which forms all products by broadcasting and adds them up. The provider
-    "native" takes it for what would be BLAS's and no kernel of ours runs. The provider "plain" has neither
-    blocks, strips nor loops for real and complex numbers.
+    "native" takes it for what would be BLAS's and no kernel of ours runs. The provider "plain" leaves
+    products of real and complex numbers that sum something to BLAS; those of integers and truth values, and
+    blocks of half precisions, are the same with every provider.
     """
     now = get_options()
     key = (dims, inputs, output, now.small, now.engine, now.provider, MODELS.current)

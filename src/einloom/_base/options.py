@@ -30,7 +30,8 @@ of programs for the last one."""
 
 PROVIDERS = ("blas", "native", "plain")
 """Who multiplies matrices of real and complex numbers: BLAS, and kernels of our own where these are faster;
-such kernels alone; or BLAS and NumPy alone, for which no compiler is loaded."""
+such kernels alone; or BLAS and NumPy alone. Integers, truth values and half precisions in blocks have kernels
+of our own with each of them."""
 
 PRECISIONS = ("full", "tf32", "bfloat16")
 """Digits that products of float32 and complex64 may be rounded to, on a GPU: none, TF32's, bfloat16's."""
