@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -114,3 +117,15 @@ def test_caches_are_described() -> None:
     assert made
     for name, bound in made:
         assert re.search(rf"^\| `{name}` \|.*\| {bound} \|$", docs("how_it_works.md"), re.MULTILINE)
+
+
+def test_nothing_is_left_of_a_merge() -> None:
+    """No file that is kept has a line that tells two sides of a conflict apart."""
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        pytest.skip("no checkout")
+    run = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    files = [ROOT / os.fsdecode(name) for name in run.stdout.split(b"\0") if name]
+    texts = {path: path.read_bytes() for path in files if path.is_file()}
+    assert texts
+    left = re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
+    assert not [path for path, text in texts.items() if b"\0" not in text and left.search(text)]
