@@ -1,4 +1,4 @@
-"""When a product of real matrices is worth our own kernel of strips, and what it is then given copies of.
+"""When a product of matrices is worth our own kernel of strips, and what it is then given copies of.
 
 One operand gives the columns, which are what lies one after another in the result; of the other, single
 elements are spread over registers (backend/cpu/strips.py). So rows are padded to nothing, columns to whole
@@ -48,7 +48,7 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
     """
     batch, m, n, k = step.amounts
     macs = batch * m * n * k
-    if step.rate < 1 or k < 2 or not max(1, get_options().small) <= macs < MOST:
+    if k < 2 or not max(1, get_options().small) <= macs < MOST:
         return None
     lhs, rhs, out = (_long(step, order) for order in given)
     of_rows, of_columns, _ = step.nbytes

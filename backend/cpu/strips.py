@@ -23,7 +23,7 @@ from .move import move
 from .strided import Axis, axis_table, element_strides, merge_axes, readable
 from .threads import parallel_for
 
-DTYPES = "fd"
+DTYPES = "fdFD"
 TILE = (
     256,
     512,
@@ -138,8 +138,7 @@ def _prepared(
     m, n, _, rows, columns, _ = sizes
     tiles = dims.batch * -(-m // rows) * -(-n // columns)
     tables = _tables(dims, is_turned, out, lhs, rhs)
-    streams = out.nbytes >= FAR
-    settings = np.array([*sizes, streams])
+    settings = np.array([*sizes, out.nbytes >= FAR, 2 if out.dtype.kind == "c" else 1])
     return _Prepared(tiles, _elements(sizes, out.dtype), _places(sizes), (*tables, settings))
 
 

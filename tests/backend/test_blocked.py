@@ -51,10 +51,11 @@ def blocks(call: Call, *arrays: np.ndarray, out: np.ndarray | None = None) -> np
 
 def near(got: np.ndarray, call: Call, lhs: np.ndarray, rhs: np.ndarray) -> None:
     """Exact for integers; else as near as sums of so many terms are."""
-    if lhs.dtype.kind != "f":
+    if lhs.dtype.kind not in "fc":
         np.testing.assert_array_equal(got, reference(call.attrs, lhs, rhs))
         return
-    wide = lhs.astype(np.longdouble), rhs.astype(np.longdouble)
+    to = np.clongdouble if lhs.dtype.kind == "c" else np.longdouble
+    wide = lhs.astype(to), rhs.astype(to)
     want, scale = reference(call.attrs, *wide), reference(call.attrs, *map(abs, wide))
     terms = math.prod(lhs.shape[axis] for axis in call.attrs["contracting"][0])
     assert_close(got, want, scale, tolerance(lhs.dtype, terms, 2))

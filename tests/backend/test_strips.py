@@ -25,7 +25,11 @@ from einloom.backend.spec import ArraySpec
 
 BACKEND = cpu()
 NOBODY = 0  # PROT_NONE
-DTYPES = ["float64", pytest.param("float32", marks=pytest.mark.slow)]
+DTYPES = [
+    "float64",
+    "complex128",
+    *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("float32", "complex64")),
+]
 MORE: list[tuple[str, Call]] = [
     ("a strip read where it lies", dot((5, 40), (40, 48), contracting=((1,), (0,)))),
     ("and one that is packed", dot((5, 40), (40, 53), contracting=((1,), (0,)))),
@@ -309,15 +313,15 @@ def test_large_results_to_which_little_is_added_are() -> None:
     assert found.packed == (True, False, False)
     outer = Contraction({0: 2000, 1: 2000, 2: 2}, (), (0,), (1,), (2,))
     assert chosen(outer, (0, 2), (2, 1), (0, 1))
+    wide = Contraction({0: 2000, 1: 2000, 2: 8}, (), (0,), (1,), (2,), 16, 0.25)
+    assert chosen(wide, (0, 2), (2, 1), (0, 1))
     assert plan_products(outer, ((0, 2), (2, 1), (0, 1)), MODEL).copied_bytes == 0
 
 
-def test_small_and_complex_work_is_not() -> None:
+def test_small_work_is_not() -> None:
     orders = (0, 2), (2, 1), (0, 1)
     small = Contraction({0: 20, 1: 100, 2: 100}, (), (0,), (1,), (2,))
     assert not chosen(small, *orders)
-    wide = Contraction(THIN.sizes, (), (0,), (1,), (2,), 16, 0.25)
-    assert not chosen(wide, *orders)
     soon = Contraction({0: 100, 1: 100, 2: 100}, (), (0,), (1,), (2,))
     assert not chosen(soon, *orders)  # threads would not be worth their start
     with options(small=float("inf")):

@@ -13,7 +13,8 @@ from typing import Any
 
 def block_size() -> tuple[int, int]:
     """Most rows of a block of sums, and the cache lines of its columns, that stay in registers beside a line
-    of the right operand: 24 of the 32 of AVX-512, 12 of the 16 half as long ones of AVX2."""
+    of the right operand: 24 of the 32 of AVX-512, 12 of the 16 half as long ones of AVX2. Of complex numbers
+    half as many rows: products with real and with imaginary parts are added up apart."""
     from llvmlite import binding
 
     return (8, 3) if binding.get_host_cpu_features().get("avx512f") else (6, 1)
@@ -37,7 +38,7 @@ def multiply_strip(line: int) -> Any:
     from numba import types
     from numba.extending import intrinsic
 
-    from .panels import _element, _spread
+    from .panels import _spread
     from .vectors import mark_streaming
 
     word = ir.IntType(64)
@@ -49,9 +50,9 @@ def multiply_strip(line: int) -> Any:
         place: Any, left: Any, left_rows: Any, first: Any, of_left: Any, right: Any, of_right: Any,
         is_packed: Any, depth: Any, columns: Any, adds: Any, ahead: Any, streams: Any,
     ) -> Any:  # fmt: skip
-        element = _element(like.dtype)
-        size = like.dtype.bitwidth // 8
+        element, size, parts = number_of(like.dtype)
         vector = ir.VectorType(element, line // size)
+        lanes = line // (size * parts)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             height, lines, out, _, _, first_column, left, _, first, _, right, _ = args[1:13]
@@ -70,7 +71,12 @@ def multiply_strip(line: int) -> Any:
                 return builder.load(builder.gep(rows, (builder.add(first, number(i)),)))
 
             def add_up(n_rows: int, n_lines: int, packed: bool) -> list[Any]:
-                starts = [builder.add(left, place(of_rows, i)) for i in range(n_rows)]
+                # of a complex element both parts are spread, each over a register
+                starts = [
+                    builder.add(builder.add(left, place(of_rows, i)), number(part * size))
+                    for i in range(n_rows)
+                    for part in range(parts)
+                ]
                 before = builder.block
                 body, after = (builder.append_basic_block(name) for name in ("body", "after"))
                 builder.branch(body)
@@ -80,7 +86,7 @@ def multiply_strip(line: int) -> Any:
                 if packed:
                     row = builder.phi(word)
                     row.add_incoming(right, before)
-                totals = [builder.phi(vector) for _ in range(n_rows * n_lines)]
+                totals = [builder.phi(vector) for _ in range(n_rows * parts * n_lines)]
                 for total in totals:
                     total.add_incoming(ir.Constant(vector, [0.0] * vector.count), before)
                 offset = builder.load(builder.gep(left_table, (k,)))
@@ -108,12 +114,27 @@ def multiply_strip(line: int) -> Any:
                     total.add_incoming(value, body)
                 builder.cbranch(builder.icmp_signed("<", step, depth), body, after)
                 builder.position_at_end(after)
-                return added
+                return added if parts == 1 else joined(added, n_lines)
+
+            def joined(sums: list[Any], n_lines: int) -> list[Any]:
+                """Of sums (x, y) of real parts times (c, d), and (z, w) of imaginary ones: (x - w, y + z)."""
+                swap = ir.Constant(
+                    ir.VectorType(ir.IntType(32), vector.count),
+                    [i ^ 1 for i in range(vector.count)],
+                )
+                signs = ir.Constant(vector, [(-1.0, 1.0)[i % 2] for i in range(vector.count)])
+                found = []
+                for at in range(len(sums)):
+                    if at // n_lines % 2 == 0:
+                        turned = builder.shuffle_vector(sums[at + n_lines], signs, swap)
+                        turned = builder.fmul(turned, signs, flags=("contract",))
+                        found.append(builder.fadd(sums[at], turned, flags=("contract",)))
+                return found
 
             def write(sums: list[Any], n_rows: int, n_lines: int) -> None:
                 across = []
                 for x in range(n_lines):
-                    column = builder.add(first_column, number(x * vector.count))
+                    column = builder.add(first_column, number(x * lanes))
                     across.append(builder.load(builder.gep(to_columns, (column,))))
 
                 def each_line() -> Iterator[tuple[int, Any, Any]]:
@@ -125,7 +146,7 @@ def multiply_strip(line: int) -> Any:
                         for x in range(n_lines):
                             yield x, next(rest), at(builder.add(start, across[x]), vector)
 
-                is_whole = builder.icmp_signed(">=", columns, number(n_lines * vector.count))
+                is_whole = builder.icmp_signed(">=", columns, number(n_lines * lanes))
                 with builder.if_else(is_whole) as (whole, part):
                     with whole, builder.if_else(adds) as (adding, plain):
                         with adding:
@@ -142,11 +163,12 @@ def multiply_strip(line: int) -> Any:
                                 for _, total, target in each_line():
                                     builder.store(total, target, align=size)
                     with part:
+                        left_over = [
+                            builder.sub(columns, number(x * lanes)) for x in range(n_lines)
+                        ]
                         masks = [
-                            lanes_below(
-                                builder, vector, builder.sub(columns, number(x * vector.count))
-                            )
-                            for x in range(n_lines)
+                            lanes_below(builder, vector, builder.mul(n, number(parts)))
+                            for n in left_over
                         ]
                         some = [
                             builder.and_(mask, spread_bit(builder, mask.type, adds))
@@ -162,7 +184,7 @@ def multiply_strip(line: int) -> Any:
             case = builder.add(builder.mul(height, number(most)), lines)
             case = builder.select(is_packed, case, builder.neg(case))
             switch = builder.switch(case, end)
-            for n_rows, n_lines in product(range(1, highest + 1), range(1, most + 1)):
+            for n_rows, n_lines in product(range(1, highest // parts + 1), range(1, most + 1)):
                 for packed in (True, False):
                     block = builder.append_basic_block(f"by_{n_rows}_and_{n_lines}")
                     number_of_case = n_rows * most + n_lines
@@ -187,8 +209,6 @@ def pack_rows(line: int) -> Any:
     from numba import types
     from numba.extending import intrinsic
 
-    from .panels import _element
-
     word = ir.IntType(64)
     _, most = block_size()
 
@@ -197,8 +217,9 @@ def pack_rows(line: int) -> Any:
         typing: Any, like: Any, to: Any, lines: Any, src: Any, offsets: Any, first: Any,
         depth: Any, count: Any,
     ) -> Any:  # fmt: skip
-        size = like.dtype.bitwidth // 8
-        vector = ir.VectorType(_element(like.dtype), line // size)
+        element, size, parts = number_of(like.dtype)
+        vector = ir.VectorType(element, line // size)
+        lanes = line // (size * parts)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             to, lines, src, table, first, depth, count = args[1:]
@@ -241,12 +262,13 @@ def pack_rows(line: int) -> Any:
                 block = builder.append_basic_block(f"of_{n_lines}")
                 switch.add_case(number(n_lines), block)
                 builder.position_at_end(block)
-                is_whole = builder.icmp_signed(">=", count, number(n_lines * vector.count))
+                is_whole = builder.icmp_signed(">=", count, number(n_lines * lanes))
                 builder.cbranch(is_whole, whole, part)
                 builder.position_at_end(whole)
                 copy_rows(n_lines, None, end)
                 builder.position_at_end(part)
-                rest = builder.sub(count, number((n_lines - 1) * vector.count))
+                rest = builder.sub(count, number((n_lines - 1) * lanes))
+                rest = builder.mul(rest, number(parts))
                 copy_rows(n_lines, lanes_below(builder, vector, rest), end)
             builder.position_at_end(end)
             return context.get_dummy_value()
@@ -265,16 +287,15 @@ def turn_lines(line: int) -> Any:
     from numba import types
     from numba.extending import intrinsic
 
-    from .panels import _element
     from .vectors import _transposed
 
     @intrinsic  # type: ignore[untyped-decorator]
     def turn_lines(
         typing: Any, like: Any, to: Any, pitch: Any, src: Any, places: Any, first: Any
     ) -> Any:
-        size = like.dtype.bitwidth // 8
-        n = line // size
-        vector = ir.VectorType(_element(like.dtype), n)
+        element, size, parts = number_of(like.dtype)
+        n = line // (size * parts)
+        vector = ir.VectorType(element, line // size)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             to, pitch, src, table, first = args[1:]
@@ -286,7 +307,7 @@ def turn_lines(line: int) -> Any:
                 vectors.append(
                     builder.load(builder.inttoptr(address, vector.as_pointer()), align=size)
                 )
-            for r, x in enumerate(_transposed(builder, vectors, 8, n)):
+            for r, x in enumerate(_transposed(builder, vectors, 8 * parts, n)):
                 address = builder.add(to, builder.mul(pitch, ir.Constant(pitch.type, r)))
                 builder.store(x, builder.inttoptr(address, vector.as_pointer()), align=size)
             return context.get_dummy_value()
@@ -300,24 +321,37 @@ def turn_lines(line: int) -> Any:
 def copy_element(adds: bool) -> Any:
     """copy_element, add_element(like, to, src): one element at the address src to the address to, or to the
     element there."""
+    from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
-    from .panels import _element
-
     @intrinsic  # type: ignore[untyped-decorator]
     def copy_element(typing: Any, like: Any, to: Any, src: Any) -> Any:
-        pointer = _element(like.dtype).as_pointer()
+        element, size, parts = number_of(like.dtype)
+        pointer = ir.VectorType(element, parts).as_pointer()
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             target, source = (builder.inttoptr(x, pointer) for x in args[1:])
-            x = builder.load(source)
-            builder.store(builder.fadd(builder.load(target), x) if adds else x, target)
+            x = builder.load(source, align=size)
+            if adds:
+                x = builder.fadd(builder.load(target, align=size), x)
+            builder.store(x, target, align=size)
             return context.get_dummy_value()
 
         return types.void(like, types.int64, types.int64), emit
 
     return copy_element
+
+
+def number_of(dtype: Any) -> tuple[Any, int, int]:
+    """Of a real or complex dtype of numba's: LLVM's type of a part, its bytes, and the number of parts."""
+    from numba import types
+
+    from .panels import _element
+
+    if isinstance(dtype, types.Complex):
+        return _element(dtype.underlying_float), dtype.bitwidth // 16, 2
+    return _element(dtype), dtype.bitwidth // 8, 1
 
 
 def prefetch(builder: Any, address: Any) -> None:

@@ -36,8 +36,8 @@ def multiply_strips(
     rows: Any,  # [3, axes]: sizes, strides in out and left
     columns: Any,  # [3, axes]: sizes, strides in out and right
     contracted: Any,  # [3, axes]: sizes, strides in left and right
-    sizes: Any,  # [7]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
-    # written whole goes past the caches
+    sizes: Any,  # [8]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
+    # written whole goes past the caches; parts of an element, 2 of a complex one
     strip: Any,  # scratch: a strip of the right operand, and a block of sums
     places: Any,  # scratch [8, ...]: offsets of rows, columns, contracted elements in two arrays each; of
     # rows and columns of the block of sums
@@ -52,6 +52,7 @@ def multiply_strips(
     lanes = LINE // size
     m, n, depth = sizes[0], sizes[1], sizes[2]
     tile_rows, tile_columns, chunk = sizes[3], sizes[4], sizes[5]
+    highest = HIGHEST // sizes[7]
     packed = strip.ctypes.data
     sums = packed + min(GROUP * WIDEST, (tile_columns + lanes - 1) // lanes) * chunk * LINE
     ahead = 2 * LINE if rows.shape[1] > 0 and rows[2, rows.shape[1] - 1] == size else 0
@@ -138,7 +139,7 @@ def multiply_strips(
                         is_streamed &= (to + places[2, j + at]) % LINE == 0
                         for c in range(j + at + 1, j + min(at + lanes, count)):
                             is_direct &= places[2, c] == places[2, c - 1] + size
-                    bands = (n_i + HIGHEST - 1) // HIGHEST
+                    bands = (n_i + highest - 1) // highest
                     i = 0
                     for band in range(bands):
                         height = (n_i - i + bands - band - 1) // (bands - band)
