@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from string import ascii_letters
 from typing import Any, Literal
 
 import numpy as np
@@ -414,10 +413,6 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
         rhs_perm = ()
     make = allocator(output)
     plan = _large_multiply(output)
-    if plan is None and dims.m > 1 < dims.n and output.dtype.char in "fd":
-        in_one_loop = _bind_einsum(dims, inputs, output)
-        if in_one_loop is not None:
-            return in_one_loop
     large = None if plan is None else bind_fused(plan)
     # fewer axes take NumPy less time, where the arrays show them
     merged = ((dims.batch, dims.m, 1), (dims.batch, 1, dims.n), (dims.batch, dims.m, dims.n))
@@ -439,22 +434,6 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
         with np.errstate(all="ignore"):
             np.multiply(left, right, out=target)
         return out
-
-    return run
-
-
-def _bind_einsum(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel | None:
-    """By numpy.einsum's loop in C, which takes views as they are, and less time than numpy.multiply where an
-    operand has the same value along the innermost axis; None where it has too few letters."""
-    step, left, right = contraction_of(dims, *inputs)
-    if len(step.sizes) > len(ascii_letters):
-        return None
-    terms = (left, right, (*step.batch, *step.rows, *step.columns))
-    lhs_text, rhs_text, out_text = ("".join(ascii_letters[x] for x in term) for term in terms)
-    text, make = f"{lhs_text},{rhs_text}->{out_text}", allocator(output)
-
-    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        return np.einsum(text, lhs, rhs, out=make() if out is None else out)
 
     return run
 

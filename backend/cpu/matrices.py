@@ -31,9 +31,6 @@ from .buffers import LARGE, allocator, empty, empty_as
 from .move import move, packed, reshaped_view
 from .sharing import BLAS, STREAMED, Way, multiply, shared_bytes, way_of
 
-FEW = 24  # elements of rows that numpy.einsum multiplies and adds up as soon as numpy.vecdot
-
-
 def bind_matrices(
     dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec, own_threads: bool = False
 ) -> Kernel:
@@ -51,7 +48,7 @@ def bind_matrices(
     ):
         return _bind_plain(output, _way_of_one(dims, inputs, output, own_threads))
     if _are_rows(dims, inputs, output):
-        return _bind_rows(output, dims.k)
+        return _bind_rows(output)
     step, plan, views = _laid_out(dims, inputs, output)
     if one and not views.loops and views.is_row_major and not plan.packed[2]:
         return _bind_one(views, output, _way_of_one(dims, inputs, output, own_threads))
@@ -212,14 +209,8 @@ def _are_rows(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -
     )
 
 
-def _bind_rows(output: ArraySpec, depth: int) -> Kernel:
+def _bind_rows(output: ArraySpec) -> Kernel:
     make = allocator(output)
-
-    def run_short(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        return np.einsum("...i,...i->...", lhs, rhs, out=make() if out is None else out)
-
-    if depth <= FEW:
-        return run_short
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         with np.errstate(all="ignore"):
