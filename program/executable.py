@@ -269,7 +269,7 @@ class Executable:
             self._others[without] = self._compiled_alike(**{without: False})
         return self._others[without]
 
-    def _compiled_alike(self, **how: bool) -> Executable:
+    def _compiled_alike(self, **how: Any) -> Executable:
         """The program once more, with the options that were in force when this one was compiled."""
         with options(**self.compiling.changes):
             return Executable(self.program, self.backend, **how)
