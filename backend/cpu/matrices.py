@@ -31,6 +31,7 @@ from .buffers import LARGE, allocator, empty, empty_as
 from .move import move, packed, reshaped_view
 from .sharing import BLAS, STREAMED, Way, multiply, shared_bytes, way_of
 
+
 def bind_matrices(
     dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec, own_threads: bool = False
 ) -> Kernel:

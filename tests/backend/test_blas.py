@@ -231,7 +231,7 @@ def test_batches_of_matrices(
     monkeypatch.setattr(
         sharing, "parallel_for", lambda piece, n: (seen.append(counts()), run(piece, n))
     )
-    with options(small=0, threads=2):
+    with options(small=0, threads=2, engine="batched gemm"):
         got = cpu().apply("dot_general", attrs, x, y)
     assert seen == [{1}]
     assert counts() == {SETTING}

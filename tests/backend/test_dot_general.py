@@ -102,17 +102,17 @@ LADDER: list[tuple[str, Call, dict[str, str]]] = [
         "few rows, and much work",
         dot((20, 400), (400, 1000), contracting=((1,), (0,))),
         {
-            **dict.fromkeys(("float32 0", "float64 0"), "strips"),
-            **dict.fromkeys(("complex64", "complex128", "blas inf", "half inf"), "gemm"),
+            "blas 0": "strips",
+            **dict.fromkeys(("blas inf", "half inf"), "gemm"),
         },
     ),
     (
         "contracted axes apart in both operands",
         dot((4, 64, 256), (4, 64, 256), contracting=((0, 2), (0, 2))),
         {
-            **dict.fromkeys(("float32 0", "float64 0"), "strips"),
+            "blas 0": "strips",
             "compiled 0": "blocked",
-            **dict.fromkeys(("complex64", "complex128", "blas inf", "half inf"), "gemm"),
+            **dict.fromkeys(("blas inf", "half inf"), "gemm"),
         },
     ),
 ]
@@ -151,7 +151,7 @@ ASKED: dict[str, dict[str, tuple[str, ...]]] = {
     "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 9),
     "loops": dict.fromkeys(("compiled", "blas", "half"), (*("loops",) * 6, "", "loops", "loops")),
     "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 9),
-    "strips": dict.fromkeys(("half", "float32", "float64"), ("strips",) * 9),
+    "strips": dict.fromkeys(("half", "blas"), ("strips",) * 9),
     "sum product": {"any": ("sum product",) * 9},
     "lanes": {},
 }
