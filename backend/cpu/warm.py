@@ -78,7 +78,7 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
         vector = np.ones(256, dtype)
         yield lambda: backend.apply("dot_general", outer, vector, vector)
     if dtype.char in LANES:  # complex numbers take the kernel of real ones
-        real = matrices.astype(real_of(dtype))
+        real = matrices.real.astype(real_of(dtype))
         spec = ArraySpec(real.dtype, real.shape)
         step = ProductStep((0, 1), (0, 1, 3))
         terms = (0, 1, 2), (0, 2, 3)
