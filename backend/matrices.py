@@ -206,14 +206,22 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
         return matrices
     if batch > 1 and m * n * k < TINY:
         return min(_loop_nest(step, orders, model), matrices)  # by seconds
-    if matrices.seconds < SOON:
+    by_blas = matrices.seconds + clearing_seconds(step, model)
+    if by_blas < SOON:
         return matrices
     in_strips = plan_strips(step, orders, model)
     worth = WORTH_FAR if step.nbytes[2] >= FAR else WORTH
-    if in_strips is None or matrices.seconds < in_strips.seconds * worth:
+    if in_strips is None or by_blas < in_strips.seconds * worth:
         return matrices
     seconds, copied_bytes, (lhs, rhs) = in_strips
     return Products(seconds, copied_bytes, (lhs, rhs, False), in_strips=True)
+
+
+def clearing_seconds(step: Contraction, model: CostModel) -> float:
+    """What `plan_matrices` leaves out, since all its ways take as long: BLAS clears a result before it adds
+    to it. It counts beside strips alone: what chains across lanes take is predicted too low by as much."""
+    out = step.nbytes[2]
+    return 2 * out / model.stream if step.amounts[3] > 1 and out >= CLEARED else 0.0
 
 
 _PLANS: Quick[Products] = Quick("plans of products", 4096)
@@ -248,11 +256,8 @@ def _planned(step: Contraction, given: Orders, model: CostModel) -> Products:
         groups = (step.rows, step.columns, step.contracted)
         return Products(math.inf, sum(step.nbytes), (True, True, True), *groups, batch)
     streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
-    # BLAS clears the result before it adds to it
-    clearing = 2 * step.nbytes[2] / model.stream if k > 1 and step.nbytes[2] >= CLEARED else 0.0
     # without any copy it takes no less
-    least = macs / (model.products * step.rate * model.most_speed(m, n, k))
-    floor = max(least, streamed) + clearing
+    floor = max(macs / (model.products * step.rate * model.most_speed(m, n, k)), streamed)
     best: Products | None = None
     matrices_of = _Matrices(step, given)
     first = len(PACKINGS)  # of what takes equally long, the first of all ways to pack is taken
@@ -273,7 +278,7 @@ def _planned(step: Contraction, given: Orders, model: CostModel) -> Products:
         rate = model.products * step.rate * model.speed(slow, fast, k, calls)
         if calls > batch and macs < ENOUGH:
             rate *= model.strided
-        seconds = max(macs / rate, streamed) + clearing + calls * model.call + copying
+        seconds = max(macs / rate, streamed) + calls * model.call + copying
         if best is None or seconds < best.seconds or (seconds == best.seconds and rank < first):
             first = rank
             best = Products(seconds, copied_bytes, packed, rows, columns, contracted, calls)

@@ -8,7 +8,14 @@ from typing import NamedTuple
 from .catalogue import CATALOGUE, Attrs, known_dims
 from .cost_model import MODELS, RATES
 from .fusion import Labels, ProductFusionPlan
-from .matrices import contraction_of, orders_of, panel_seconds, plan_matrices, plan_products
+from .matrices import (
+    clearing_seconds,
+    contraction_of,
+    orders_of,
+    panel_seconds,
+    plan_matrices,
+    plan_products,
+)
 from .spec import ArraySpec, compute_dtype
 
 MOST = 1 << 63  # bytes that a machine can address
@@ -101,9 +108,11 @@ def product_seconds(
     if step.amounts[3] == 1:
         return ProductSeconds(found.seconds, found.seconds, found.seconds)
     matrices, in_blocks = plan_matrices(step, orders), panel_seconds(step, orders)
+    clearing = clearing_seconds(step, model)
+    compiled = found.seconds if found.in_strips or found.calls == 0 else found.seconds + clearing
     return ProductSeconds(
-        matrices.seconds,
-        found.seconds if in_blocks is None else min(found.seconds, in_blocks),
+        matrices.seconds + clearing,
+        compiled if in_blocks is None else min(compiled, in_blocks),
         work / (model.products * step.rate * model.across),
     )
 
