@@ -28,7 +28,7 @@ equation = ",".join(a + b for a, b in zip(letters, letters[1:])) + "->am"
 thin = rng.random((900, 17)), rng.random((900, 1000))
 first = einloom.einsum(equation, *chain), einloom.einsum("ki,kj->ij", *thin)
 print("numba" in sys.modules)
-small = np.ones((90000, 3, 3))
+small = np.ones((90000, 3, 3), complex)
 einloom.compile("bij,bjk->bik", small, small)(small, small)
 print("numba" in sys.modules)
 einloom.clear_caches()
