@@ -41,7 +41,7 @@ PANELS = 4  # times the rate of moves, while panels are packed
 MARGIN = 1.2  # times as long BLAS should take before blocks are preferred
 SOON = 6e-5  # seconds of BLAS from which threads of ours are worth their start
 CLEARED = 1 << 20  # bytes of a result that leaves the cache between being cleared and added to
-WORTH = 1.4  # the same of strips, where measured ratios are a quarter less than these, but
+WORTH = 1.4  # times as long it should take before strips are, where measured ratios are a quarter less; but
 WORTH_FAR = 1.2  # for large results, which BLAS takes its time to write
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
