@@ -23,7 +23,7 @@ from .._base.options import get_options
 from .cost_model import ENOUGH, FAR, MODELS, RATES, THREADED, CostModel
 from .rules import DotDims
 from .spec import ArraySpec
-from .strips import plan_strips
+from .strips import is_alone, plan_strips
 
 Labels = tuple[int, ...]
 Order = Labels | None
@@ -39,7 +39,8 @@ SHORT = 16  # rows and columns of a block, and elements that are whole cache lin
 BLOCKS = 0.9  # of the rate of BLAS, in blocks
 PANELS = 4  # times the rate of moves, while panels are packed
 MARGIN = 1.2  # times as long BLAS should take before blocks are preferred
-SOON = 6e-5  # seconds of BLAS from which threads of ours are worth their start
+SOON = 6e-5  # seconds of BLAS from which threads of ours are worth their start,
+SOON_ALONE = 2e-5  # and a kernel that one thread runs
 CLEARED = 1 << 20  # bytes of a result that leaves the cache between being cleared and added to
 WORTH = 1.4  # times as long it should take before strips are, where measured ratios are a quarter less; but
 WORTH_FAR = 1.2  # for large results, which BLAS takes its time to write
@@ -207,7 +208,7 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
     if batch > 1 and m * n * k < TINY:
         return min(_loop_nest(step, orders, model), matrices)  # by seconds
     by_blas = matrices.seconds + clearing_seconds(step, model)
-    if by_blas < SOON:
+    if by_blas < (SOON_ALONE if is_alone(batch, m, n, k) else SOON):
         return matrices
     in_strips = plan_strips(step, orders, model)
     worth = WORTH_FAR if step.nbytes[2] >= FAR else WORTH

@@ -18,15 +18,19 @@ if TYPE_CHECKING:
 RATE = 0.95  # of the rate of BLAS; half of it is reached with
 EDGES = (4, 3)  # so many rows and contracted elements
 TURNED = 9  # such rows where contracted elements are turned into rows of strips, which pays from
-MANY = 32  # rows on
+MANY = 16  # rows on
 PART = 256  # contracted elements that are added up in registers
 LINE = 64  # bytes of a cache line, in which columns of strips are whole
-PADDED = 1.25  # times as many columns, at most, as there are
+PADDED = 1.3  # times as many columns, at most, as there are
 RUN = 32  # columns one after another in their operand that are enough
 LONG = 256  # and in the result
 LITTLE = 4  # times as many bytes as are copied has the result
 MOST = 1 << 1000  # multiplications that a float can count
-STARTED = 8e-6  # seconds before the kernel begins
+STARTED = 5e-6  # seconds before the kernel begins
+ALONE = 1 << 20  # multiplications, and as many as are worth writing, that one thread has soon done
+WRITING = 16  # multiplications that take as long as it takes to write what they are added up to
+SHORT = 64  # rows and columns of a tile that is not cut further
+ONE = 0.5  # of the rate of all threads
 
 
 class Strips(NamedTuple):
@@ -82,6 +86,8 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
                 continue
             a = TURNED
         rate = model.products * step.rate * RATE * m / (m + a) * k / (k + b)
+        if is_alone(batch, m, n, k):
+            rate *= ONE
         computed = batch * m * width * k / rate
         is_far = step.nbytes[2] >= FAR and k <= PART and n % lanes == 0
         streamed = (sum(step.nbytes) + (0 if is_far else step.nbytes[2])) / model.stream
@@ -93,6 +99,11 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
             packed = packs_rows, packs_columns
             best = Strips(seconds, copied_bytes, packed[::-1] if is_turned else packed)
     return best
+
+
+def is_alone(batch: int, m: int, n: int, k: int) -> bool:
+    """Whether one thread computes it all."""
+    return batch * m * n * (k + WRITING) < ALONE or (batch == 1 and max(m, n) <= SHORT)
 
 
 def _long(step: Contraction, order: Order) -> Order:

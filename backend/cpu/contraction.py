@@ -242,7 +242,9 @@ def uses_threads(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
     engine = dot_engine(dims, inputs, output)
     if engine in ("gemm", "batched gemm"):
         return matrices_use_threads(dims, inputs, output)
-    return engine in ("loops", "blocked", "strips") or (
+    if engine == "strips":
+        return strips.uses_threads(dims, inputs, _packed_for_strips(dims, inputs, output))
+    return engine in ("loops", "blocked") or (
         engine == "multiply" and _large_multiply(output) is not None
     )
 

@@ -16,8 +16,9 @@ from ..catalogue import DotDims
 from ..cost_model import FAR
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
-from ..strips import LINE, PART
-from .buffers import empty_as
+from ..strips import LINE, PART, SHORT, is_alone
+from .address import address
+from .buffers import LARGE, empty_as
 from .kernels.strips import GROUP, multiply_strips
 from .move import move
 from .strided import Axis, axis_table, element_strides, merge_axes, readable
@@ -29,11 +30,8 @@ TILE = (
     512,
 )  # most rows and columns of a tile: with PART half a MiB of each operand, which stays in L2
 # rows of a block of sums and lines of its columns, at most; see registers.py
-HIGHEST, WIDEST = 8, 3
+HIGHEST, WIDEST = 7, 3
 LEAST = 1 << 17  # multiplications of a tile that is not cut further for the sake of more threads
-ALONE = 1 << 20  # multiplications, and as many as are worth writing, that one thread has soon done
-WRITING = 16  # multiplications that take as long as it takes to write what they are added up to
-SHORT = 64  # rows and columns of a tile that is not cut further
 
 
 class _Prepared(NamedTuple):
@@ -68,7 +66,7 @@ def bind_strips(
             for x, copy in zip((lhs, rhs), copies, strict=True)
         )
         key = (num_threads(), target.strides, lhs.strides, rhs.strides)
-        places = target.ctypes.data, lhs.ctypes.data, rhs.ctypes.data
+        places = address(target), address(lhs), address(rhs)
         seen, now = kept[0]  # read once: another thread may put its own there at any time
         if now is None or seen != key or (places[0] | places[1] | places[2]) & odd:
             if element_strides(target) is None:
@@ -83,7 +81,7 @@ def bind_strips(
         threads = num_threads()
         now = _prepared(dims, is_turned, threads, target, lhs, rhs)
         kept[0] = ((threads, target.strides, lhs.strides, rhs.strides), now)
-        multiply((target.ctypes.data, lhs.ctypes.data, rhs.ctypes.data), now)
+        multiply((address(target), address(lhs), address(rhs)), now)
         return target
 
     def multiply(places: tuple[int, int, int], now: _Prepared) -> None:
@@ -91,12 +89,18 @@ def bind_strips(
         addresses = (to, of_rhs, of_lhs) if is_turned else (to, of_lhs, of_rhs)
 
         def piece(start: int, stop: int) -> None:
-            scratch, offsets = np.empty(now.scratch, dtype), np.empty((8, now.places), np.int64)
+            scratch, offsets = np.empty(now.scratch, dtype), np.empty((9, now.places), np.int64)
             multiply_strips(start, stop, *addresses, *now.arguments, scratch, offsets)
 
         parallel_for(piece, now.tiles)
 
     return run
+
+
+def uses_threads(dims: DotDims, inputs: tuple[ArraySpec, ...], packs: tuple[bool, bool]) -> bool:
+    """Whether several threads work for such a kernel, or for the copies of operands that it `packs`."""
+    copied = sum(x.nbytes for x, packed in zip(inputs, packs, strict=True) if packed)
+    return copied >= LARGE or not is_alone(dims.batch, dims.m, dims.n, dims.k)
 
 
 def _arranged(
@@ -120,7 +124,7 @@ def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     """Upper bound of the scratch of all threads."""
     sizes = _sizes(dims, _is_turned(dims, output), output.dtype.itemsize, threads)
     return threads * (
-        _elements(sizes, output.dtype) * output.dtype.itemsize + 8 * 8 * _places(sizes)
+        _elements(sizes, output.dtype) * output.dtype.itemsize + 9 * 8 * _places(sizes)
     )
 
 
@@ -147,7 +151,7 @@ def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape
     m, n, k = (dims.n, dims.m, dims.k) if is_turned else (dims.m, dims.n, dims.k)
     width = WIDEST * (LINE // itemsize)
     rows, columns = _cut(m, -(-m // TILE[0]), HIGHEST), _cut(n, -(-n // TILE[1]), width)
-    wanted = 4 * threads if threads > 1 and dims.batch * m * n * (k + WRITING) >= ALONE else 1
+    wanted = 4 * threads if threads > 1 and not is_alone(dims.batch, m, n, k) else 1
     while dims.batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
         if rows >= columns and rows > SHORT:
             rows = _cut(rows, 2, HIGHEST)

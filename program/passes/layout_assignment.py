@@ -176,14 +176,42 @@ def _between_products(program: Program) -> set[int]:
 
 
 def _long_rows(program: Program, between: set[int]) -> dict[int, Axes]:
-    """Small matrices of few columns lie transposed: BLAS writes long rows faster than many short ones."""
-    found: dict[int, Axes] = {}
+    """Small matrices of few columns lie transposed where BLAS multiplies them, since it writes long rows
+    faster than many short ones. Those that follow from each other lie alike, as costs least for all of
+    their products."""
+    chain_of: dict[int, int] = {}
+    steps: list[list[_Step]] = []
     for ins in program.instructions:
-        (out, *_) = ins.outputs
-        if out in between and len(program.slots[out].shape) == 2:
-            contraction = _step(program, ins).contraction
-            if not contraction.batch and is_tall(*contraction.amounts[1:]):
-                found[out] = (1, 0)
+        if not _is_product(program, ins):
+            continue
+        (out,) = ins.outputs
+        chains = sorted({chain_of[slot] for slot in ins.inputs if slot in chain_of})
+        step = _step(program, ins)
+        contraction = step.contraction
+        if (
+            out in between
+            and len(program.slots[out].shape) == 2
+            and not contraction.batch
+            and is_tall(*contraction.amounts[1:])
+        ):
+            if not chains:
+                chains = [len(steps)]
+                steps.append([])
+            chain_of[out] = chains[0]
+        for chain in chains[:1]:
+            steps[chain].append(step)
+    found: dict[int, Axes] = {}
+    for chain, products in enumerate(steps):
+        slots = [slot for slot, of in chain_of.items() if of == chain]
+        rows: dict[int, Axes] = {
+            slot: program.slots[slot].layout or tuple(range(len(program.slots[slot].shape)))
+            for step in products
+            for slot in step.slots
+        }
+        turned: dict[int, Axes] = rows | dict.fromkeys(slots, (1, 0))
+        plain, other = (sum(step.seconds(orders) for step in products) for orders in (rows, turned))
+        if other < plain:
+            found |= dict.fromkeys(slots, (1, 0))
     return found
 
 

@@ -108,7 +108,7 @@ LADDER: list[tuple[str, Call, dict[str, str]]] = [
     ),
     (
         "contracted axes apart in both operands",
-        dot((4, 64, 256), (4, 64, 256), contracting=((0, 2), (0, 2))),
+        dot((4, 96, 256), (4, 96, 256), contracting=((0, 2), (0, 2))),
         {
             "blas 0": "strips",
             "compiled 0": "blocked",

@@ -20,6 +20,7 @@ from einloom._base.options import options
 from einloom.backend.catalogue import known_dims
 from einloom.backend.cost_model import FAR, CostModel
 from einloom.backend.cpu import cpu, strips
+from einloom.backend.cpu.address import address
 from einloom.backend.matrices import Contraction, plan_products
 from einloom.backend.spec import ArraySpec
 
@@ -143,7 +144,7 @@ def test_any_sizes_and_strides(
     with pytest.MonkeyPatch.context() as patch, options(threads=threads):
         patch.setattr(strips, "TILE", tile)
         patch.setattr(strips, "PART", part)
-        patch.setattr(strips, "ALONE", 0)
+        patch.setattr(strips, "is_alone", lambda *_: False)
         patch.setattr(strips, "LEAST", 0)
         assert in_strips(call, lhs, rhs, out=out) is out
     near(out, call, lhs, rhs)
@@ -327,3 +328,11 @@ def test_small_work_is_not() -> None:
     with options(small=float("inf")):
         assert not chosen(THIN, *orders)
     assert chosen(THIN, *orders)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_addresses_of_arrays(n: int) -> None:
+    """As NumPy says, of slices and transposes, and of arrays without elements."""
+    whole = np.arange(4.0 * n).reshape(n, 4)
+    for x in (whole, whole.T, whole[::-1, 1:], np.array(1.0), whole.astype("F")):
+        assert address(x) == x.ctypes.data

@@ -10,29 +10,36 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+LATER = 8  # rows that are brought near, of a power of two
+
 
 def block_size() -> tuple[int, int]:
     """Most rows of a block of sums, and the cache lines of its columns, that stay in registers beside a line
-    of the right operand: 24 of the 32 of AVX-512, 12 of the 16 half as long ones of AVX2. Of complex numbers
-    half as many rows: products with real and with imaginary parts are added up apart."""
+    of the right operand: 21 of the 32 of AVX-512, 10 of the 16 half as long ones of AVX2. (Of 24 and 12 LLVM
+    puts some into memory, once something is fetched ahead.) Of complex numbers half as many rows, rounded up: products
+    with real and with imaginary parts are added up apart."""
     from llvmlite import binding
 
-    return (8, 3) if binding.get_host_cpu_features().get("avx512f") else (6, 1)
+    return (7, 3) if binding.get_host_cpu_features().get("avx512f") else (5, 1)
 
 
 def multiply_strip(line: int) -> Any:
     """multiply_strip(like, height, lines, out, out_rows, out_columns, place, left, left_rows, first, of_left,
-    right, of_right, is_packed, depth, columns, adds, ahead, streams): for i < height and j < columns, which
+    right, of_right, is_packed, depth, columns, adds, streams, later): for i < height and j < columns, which
     fill so many lines,
 
     out[out_rows[first + i] + j] (+)= sum_k left[left_rows[first + i] + of_left[k]] * right[of_right[k] + j]
 
     in numbers of the dtype of `like`: `out`, `left`, `right` and the tables of offsets are addresses. (Arrays
     would be counted by locked instructions, which wait until everything before them is stored.) Of `right`
-    whole lines are read; if it is packed, these follow each other without offsets, and what is `ahead` bytes
-    behind an element of `left` is fetched with it. The columns of a line lie one after another in `out`, from
-    the offset out_columns[place + j] of its first one on. With `streams`, all of which must then start on
-    cache lines, whole lines go past the caches. A product and its sum may be one operation.
+    whole lines are read; if it is packed, these follow each other without offsets. The columns of a line lie
+    one after another in `out`, from the offset out_columns[place + j] of its first one on. With `streams`,
+    all of which must then start on cache lines, whole lines go past the caches. A product and its sum may be
+    one operation.
+
+    What comes next is brought near meanwhile: left[later[k % LATER] + of_left[k]], where `later` are offsets
+    of rows (those of one row share a line where contracted elements are neighbours), and of `right`, if it
+    is not packed, as many lines behind those that are read.
     """
     from llvmlite import ir
     from numba import types
@@ -48,7 +55,7 @@ def multiply_strip(line: int) -> Any:
     def multiply_strip(
         typing: Any, like: Any, height: Any, lines: Any, out: Any, out_rows: Any, out_columns: Any,
         place: Any, left: Any, left_rows: Any, first: Any, of_left: Any, right: Any, of_right: Any,
-        is_packed: Any, depth: Any, columns: Any, adds: Any, ahead: Any, streams: Any,
+        is_packed: Any, depth: Any, columns: Any, adds: Any, streams: Any, later: Any,
     ) -> Any:  # fmt: skip
         element, size, parts = number_of(like.dtype)
         vector = ir.VectorType(element, line // size)
@@ -56,9 +63,9 @@ def multiply_strip(line: int) -> Any:
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             height, lines, out, _, _, first_column, left, _, first, _, right, _ = args[1:13]
-            is_packed, depth, columns, adds, ahead, streams = args[13:]
-            to_rows, to_columns, of_rows, left_table, right_table = (
-                builder.inttoptr(args[at], word.as_pointer()) for at in (4, 5, 8, 10, 12)
+            is_packed, depth, columns, adds, streams, _ = args[13:]
+            to_rows, to_columns, of_rows, left_table, right_table, later = (
+                builder.inttoptr(args[at], word.as_pointer()) for at in (4, 5, 8, 10, 12, 18)
             )
 
             def number(n: int) -> Any:
@@ -90,12 +97,8 @@ def multiply_strip(line: int) -> Any:
                 for total in totals:
                     total.add_incoming(ir.Constant(vector, [0.0] * vector.count), before)
                 offset = builder.load(builder.gep(left_table, (k,)))
-                if packed:
-                    prefetch(builder, builder.add(builder.add(starts[0], offset), ahead))
-                else:
+                if not packed:
                     row = builder.add(right, builder.load(builder.gep(right_table, (k,))))
-                    for x in range(n_lines, 2 * n_lines):  # of the next strip
-                        prefetch(builder, builder.add(row, number(line * x)))
                 values = [
                     builder.load(at(builder.add(row, number(line * x)), vector), align=size)
                     for x in range(n_lines)
@@ -106,6 +109,13 @@ def multiply_strip(line: int) -> Any:
                     for y in values:
                         term = builder.fmul(x, y, flags=("contract",))
                         added.append(builder.fadd(totals[len(added)], term, flags=("contract",)))
+                # what is brought near stands last: loads behind it would be made in its order, and values
+                # wait for their turn in more registers than there are
+                which = builder.and_(k, number(LATER - 1))
+                after_it = builder.add(left, builder.load(builder.gep(later, (which,))))
+                prefetch(builder, builder.add(after_it, offset))
+                for x in range(n_lines, 2 * n_lines) if not packed else ():
+                    prefetch(builder, builder.add(row, number(line * x)))
                 step = builder.add(k, number(1))
                 k.add_incoming(step, body)
                 if packed:
@@ -162,29 +172,32 @@ def multiply_strip(line: int) -> Any:
                             with kept:
                                 for _, total, target in each_line():
                                     builder.store(total, target, align=size)
-                    with part:
-                        left_over = [
-                            builder.sub(columns, number(x * lanes)) for x in range(n_lines)
-                        ]
-                        masks = [
-                            lanes_below(builder, vector, builder.mul(n, number(parts)))
-                            for n in left_over
-                        ]
-                        some = [
-                            builder.and_(mask, spread_bit(builder, mask.type, adds))
-                            for mask in masks
-                        ]
-                        for x, total, target in each_line():
-                            before = masked_load(builder, target, some[x], size)
-                            masked_store(
-                                builder, builder.fadd(total, before), target, masks[x], size
-                            )
+                    with part:  # all lines but the last one are whole
+                        rest = builder.sub(columns, number((n_lines - 1) * lanes))
+                        mask = lanes_below(builder, vector, builder.mul(rest, number(parts)))
+                        with builder.if_else(adds) as (adding, plain):
+                            with adding:
+                                for x, total, target in each_line():
+                                    if x < n_lines - 1:
+                                        before = builder.load(target, align=size)
+                                        total = builder.fadd(total, before)
+                                        builder.store(total, target, align=size)
+                                    else:
+                                        before = masked_load(builder, target, mask, size)
+                                        total = builder.fadd(total, before)
+                                        masked_store(builder, total, target, mask, size)
+                            with plain:
+                                for x, total, target in each_line():
+                                    if x < n_lines - 1:
+                                        builder.store(total, target, align=size)
+                                    else:
+                                        masked_store(builder, total, target, mask, size)
 
             end = builder.append_basic_block("multiplied")
             case = builder.add(builder.mul(height, number(most)), lines)
             case = builder.select(is_packed, case, builder.neg(case))
             switch = builder.switch(case, end)
-            for n_rows, n_lines in product(range(1, highest // parts + 1), range(1, most + 1)):
+            for n_rows, n_lines in product(range(1, -(-highest // parts) + 1), range(1, most + 1)):
                 for packed in (True, False):
                     block = builder.append_basic_block(f"by_{n_rows}_and_{n_lines}")
                     number_of_case = n_rows * most + n_lines
@@ -196,7 +209,7 @@ def multiply_strip(line: int) -> Any:
             return context.get_dummy_value()
 
         i, truth = types.int64, types.boolean
-        return types.void(like, *[i] * 12, truth, i, i, truth, i, truth), emit
+        return types.void(like, *[i] * 12, truth, i, i, truth, truth, i), emit
 
     return multiply_strip
 
@@ -377,16 +390,6 @@ def lanes_below(builder: Any, vector: Any, count: Any) -> Any:
     one = builder.insert_element(nothing, count, ir.Constant(zero, 0))
     counts = builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(zero, n), [0] * n))
     return builder.icmp_signed("<", ir.Constant(words, [*range(n)]), counts)
-
-
-def spread_bit(builder: Any, mask: Any, bit: Any) -> Any:
-    """A mask of lanes that all are `bit`."""
-    from llvmlite import ir
-
-    nothing, zero = ir.Constant(mask, ir.Undefined), ir.IntType(32)
-    one = builder.insert_element(nothing, bit, ir.Constant(zero, 0))
-    zeros = ir.Constant(ir.VectorType(zero, mask.count), [0] * mask.count)
-    return builder.shuffle_vector(one, nothing, zeros)
 
 
 def masked_load(builder: Any, pointer: Any, mask: Any, size: int) -> Any:

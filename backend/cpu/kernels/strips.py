@@ -16,6 +16,7 @@ GROUP = 4  # strips that are packed together, so that rows are read by hundreds 
 
 # put here before a kernel is compiled; see panels.py and registers.py
 HIGHEST: Any = None
+LATER: Any = None
 WIDEST: Any = None
 add_element: Any = None
 copy_element: Any = None
@@ -39,8 +40,8 @@ def multiply_strips(
     sizes: Any,  # [8]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
     # written whole goes past the caches; parts of an element, 2 of a complex one
     strip: Any,  # scratch: a strip of the right operand, and a block of sums
-    places: Any,  # scratch [8, ...]: offsets of rows, columns, contracted elements in two arrays each; of
-    # rows and columns of the block of sums
+    places: Any,  # scratch [9, ...]: offsets of rows, columns, contracted elements in two arrays each; of
+    # rows and columns of the block of sums; of rows that come next
 ) -> None:
     """out[b, i, j] = sum_k left[b, i, k] * right[b, k, j] for tiles start..stop.
 
@@ -52,10 +53,10 @@ def multiply_strips(
     lanes = LINE // size
     m, n, depth = sizes[0], sizes[1], sizes[2]
     tile_rows, tile_columns, chunk = sizes[3], sizes[4], sizes[5]
-    highest = HIGHEST // sizes[7]
+    highest = (HIGHEST + sizes[7] - 1) // sizes[7]
     packed = strip.ctypes.data
     sums = packed + min(GROUP * WIDEST, (tile_columns + lanes - 1) // lanes) * chunk * LINE
-    ahead = 2 * LINE if rows.shape[1] > 0 and rows[2, rows.shape[1] - 1] == size else 0
+    are_neighbours = rows.shape[1] > 0 and rows[2, rows.shape[1] - 1] == size
     # tables by their addresses: see registers.py
     table, pitch = places.ctypes.data, places.shape[1] * 8
     to_rows, of_rows, to_columns = table, table + pitch, table + 2 * pitch
@@ -64,7 +65,7 @@ def multiply_strips(
         table + 4 * pitch,
         table + 5 * pitch,
     )
-    sums_rows, sums_columns = table + 6 * pitch, table + 7 * pitch
+    sums_rows, sums_columns, later = table + 6 * pitch, table + 7 * pitch, table + 8 * pitch
     for i in range(HIGHEST):
         places[6, i] = i * WIDEST * LINE
     for c in range(WIDEST * lanes):
@@ -143,17 +144,26 @@ def multiply_strips(
                     i = 0
                     for band in range(bands):
                         height = (n_i - i + bands - band - 1) // (bands - band)
+                        # rows of the next band, or the first ones of what is contracted next
+                        for r in range(LATER):
+                            if are_neighbours:
+                                places[8, r] = places[1, i] + 2 * LINE
+                            elif i + height < n_i:
+                                places[8, r] = places[1, min(i + height + r, n_i - 1)]
+                            else:
+                                step = places[4, n_k - 1] - places[4, 0] + size
+                                places[8, r] = places[1, min(r, n_i - 1)] + step
                         if is_direct:
                             multiply_strip(
                                 strip, height, lines, to, to_rows, to_columns, j, of_left, of_rows, i,
                                 left_offsets, source, right_offsets, s >= direct, n_k, count, k0 > 0,
-                                ahead, is_streamed,
+                                is_streamed, later,
                             )  # fmt: skip
                         else:
                             multiply_strip(
                                 strip, height, lines, sums, sums_rows, sums_columns, 0, of_left,
                                 of_rows + 8 * i, 0, left_offsets, source, right_offsets, s >= direct,
-                                n_k, lines * lanes, False, ahead, False,
+                                n_k, lines * lanes, False, False, later,
                             )  # fmt: skip
                             for r in range(height):
                                 add_line(

@@ -51,6 +51,7 @@ def intrinsics() -> dict[str, Any]:
         "unpack": panels.unpack(LINE),
         "walk": panels.walk(),
         "HIGHEST": highest,
+        "LATER": registers.LATER,
         "WIDEST": widest,
         "multiply_strip": registers.multiply_strip(LINE),
         "pack_rows": registers.pack_rows(LINE),
