@@ -7,9 +7,10 @@ those that somebody has. A loop inside a piece runs on the
 thread of that piece. Pieces depend on n and the number of threads alone, never on timing.
 
 To wake a thread that sleeps takes the system tens of microseconds. So whoever waits, for a piece or for
-the last of them, looks first for as long as that would take, without the interpreter's lock and leaving the
-core to anybody else at every look: a bell rings when pieces are put into the queue, and one when a job is
-done. Looking is a compiled kernel; until `spin_with` gives it, because something else has been compiled,
+the last of them, looks first for some two hundred, without the interpreter's lock and leaving the core to
+anybody else at every look: a bell rings when pieces are put into the queue, and one when a job is done.
+Whoever hears it waits until the one who rang has given up the interpreter's lock: to ask for it earlier is
+to sleep. Looking is a compiled kernel; until `spin_with` gives it, because something else has been compiled,
 threads go to sleep at once.
 """
 
@@ -32,9 +33,10 @@ from ..._base.options import known_cpus, num_threads, options
 
 Run = Callable[[int, int], None]
 Watch = Callable[[Any, int, int, int], bool]  # kernels.wait.watch
-LOOKS = 100  # of about half a microsecond: then it is cheaper to sleep
+LOOKS = 400  # of about half a microsecond: then it is cheaper to sleep
 PATIENCE = 0.05  # seconds after which a caller that waits looks for itself
-AFTER = 3  # looks in which a caller that has put pieces into the queue comes to its own piece
+AFTER = 10  # looks in which a caller that has put pieces into the queue comes to its own piece
+LEAVING = 8  # looks in which a thread that is done with a job comes to wait for the next
 REBOUND = 5e-5  # seconds for each thread that must pass before all are bound anew, which takes 2 µs for each
 BACKLOG = 64  # jobs in the queue that no thread has taken out yet
 MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for each other, and stay for ever
@@ -105,7 +107,7 @@ class _Job:
         caller is interrupted: it looks again after a while."""
         rung = self.bell[0]
         if self.running and _watch is not None:
-            _watch(self.bell, rung, LOOKS, 0)
+            _watch(self.bell, rung, LOOKS, LEAVING)
         while self.running:
             self.done.acquire(timeout=PATIENCE)
 
