@@ -2,7 +2,8 @@
 
 A product too small for several threads leaves all but one idle, and a contraction tree has many of them.
 Where the tree forks into subtrees of like cost, each thread takes some, and what comes after them runs on
-all threads as before. One instruction, the first, stands for the subtrees.
+all threads as before. One instruction, the first, stands for the subtrees. Where each thread can do everything
+for its share of a batch (`shares`) and that is predicted to take less time, one instruction stands for that.
 
 Subtrees are chosen from the result down: the costliest is opened, its last step is left to what comes after,
 as long as that makes the predicted time less; what is left is dealt out, the costliest first (R. Graham,
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from ..backend.prediction import Prediction, predict
 from .ir import At, Instruction, Program
+from .shares import Shares, in_shares
 
 LEAST = 1e-4  # predicted seconds of a program from which it is looked at
 GAIN = 0.9  # of its time, what it must not exceed
@@ -24,6 +26,7 @@ MOST_OPENED = 64  # steps that may be left to what comes after
 MOST = 2000  # instructions
 LARGE_STEP = 1 << 22  # multiplications of a step that several threads share well
 LONG_STEP = 4 << 20  # bytes of a step without multiplications that they share well
+EVEN = 1.1  # times as long shares may be predicted to take: they are even however wrong that is, and leaner
 START = 2e-5  # seconds that it takes to start threads and to wait for the last
 
 
@@ -56,8 +59,36 @@ def branched(program: Program, threads: int) -> Program:
     tree = _Tree(program, threads)
     if tree.before < LEAST:
         return program
-    dealt = tree.dealt()
+    dealt, seconds = tree.dealt()
+    found = in_shares(program, threads, tree.shared, _predicted)
+    if found is not None and found.seconds + START < EVEN * seconds:
+        return _side_by_side(program, found)
     return program if not dealt else _with(program, tree, dealt)
+
+
+def _predicted(program: Program, ins: Instruction) -> Prediction:
+    if ins.family is not None:
+        return Prediction()
+    placed = program.placed(ins.inputs), program.placed(ins.outputs)
+    return predict(ins.op, ins.at((0,) * len(program.indices)), *placed)
+
+
+def _side_by_side(program: Program, shares: Shares) -> Program:
+    """The program in shares."""
+    slots = shares.parts[0].slots
+    whole = _branches("shares", program, shares.parts)
+    return replace(program, slots=slots, instructions=(*shares.before, whole, *shares.after))
+
+
+def _branches(name: str, program: Program, parts: tuple[Program, ...]) -> Branches:
+    """These parts as one instruction."""
+    return Branches(
+        f"{name}[{', '.join(str(len(part.instructions)) for part in parts)}]",
+        tuple((f"index{k:04}", At(k)) for k in range(len(program.indices))),
+        tuple(dict.fromkeys(slot for part in parts for slot in part.inputs)),
+        tuple(slot for part in parts for slot in part.outputs),
+        parts,
+    )
 
 
 class _Tree:
@@ -74,12 +105,8 @@ class _Tree:
         ]
         self.alone: list[float] = []
         self.shared: list[float] = []
-        first = (0,) * len(program.indices)
         for ins in program.instructions:
-            found = Prediction()
-            if ins.family is None:
-                placed = program.placed(ins.inputs), program.placed(ins.outputs)
-                found = predict(ins.op, ins.at(first), *placed)
+            found = _predicted(program, ins)
             work = found.multiplications
             is_large = work >= LARGE_STEP or (not work and found.moved_bytes >= LONG_STEP)
             self.alone.append(found.seconds)
@@ -89,11 +116,12 @@ class _Tree:
         for at, needs in enumerate(self.needs):
             self.below[at] += sum(self.below[k] for k in needs)
 
-    def dealt(self) -> list[list[int]]:
-        """For each thread the last steps of its subtrees; none if it is not worth it."""
+    def dealt(self) -> tuple[list[list[int]], float]:
+        """For each thread the last steps of its subtrees; none if it is not worth it. The predicted seconds
+        with them, or what these must stay below."""
         last = self.maker.get(self.program.outputs[0])
         if last is None:
-            return []
+            return [], GAIN * self.before
         front, after, best = [(-self.below[last], last)], 0.0, GAIN * self.before
         found: list[list[int]] = []
         for _ in range(MOST_OPENED):
@@ -114,7 +142,7 @@ class _Tree:
             busy = [some for some in roots if some]
             if time < best and len(busy) > 1:
                 best, found = time, busy
-        return found
+        return found, best
 
     def closure(self, roots: list[int]) -> set[int]:
         """The steps that these need, and they themselves."""
@@ -155,13 +183,7 @@ def _with(program: Program, tree: _Tree, dealt: list[list[int]]) -> Program:
     made_inside = [slot for part in parts for slot in part.outputs]
     if len(set(made_inside)) != len(made_inside):
         return program
-    whole = Branches(
-        f"branches[{', '.join(str(len(part.instructions)) for part in parts)}]",
-        tuple((f"index{k:04}", At(k)) for k in range(len(program.indices))),
-        tuple(dict.fromkeys(slot for part in parts for slot in part.inputs)),
-        tuple(made_inside),
-        tuple(parts),
-    )
+    whole = _branches("branches", program, tuple(parts))
     return replace(program, instructions=(whole, *(instructions[at] for at in rest)))
 
 

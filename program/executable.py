@@ -202,10 +202,11 @@ class Executable:
         if backend.name != "gpu":
             raise Unsupported(f"capture: there are no graphs on {backend.device}; call the program")
         own = self._compiled_alike()  # it keeps memory that the graph writes to
-        for ins in own.schedule.program.instructions:
+        program = own.schedule.program
+        for ins in program.instructions:
             if isinstance(ins, Fused):
                 continue
-            inputs, outputs = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
+            inputs, outputs = program.placed(ins.inputs), program.placed(ins.outputs)
             if ins.family is not None or not backend.can_capture(
                 ins.op, backend.engine(ins.op, ins.attrs, inputs, outputs)
             ):
@@ -276,11 +277,11 @@ class Executable:
 
     def _bind(self) -> list[Step]:
         steps = []
-        first = (0,) * len(self.program.indices)
-        running = self.schedule.program.instructions
-        own_threads = any(map(self._uses_threads, running))
-        for ins, dies in zip(running, self.schedule.dies_after, strict=True):
-            inputs, outputs = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
+        program = self.schedule.program  # with slots of its own, perhaps
+        first = (0,) * len(program.indices)
+        own_threads = any(map(self._uses_threads, program.instructions))
+        for ins, dies in zip(program.instructions, self.schedule.dies_after, strict=True):
+            inputs, outputs = program.placed(ins.inputs), program.placed(ins.outputs)
             if isinstance(ins, Fused):
                 kernel = ins.kernel
             elif isinstance(ins, Branches):
@@ -308,8 +309,9 @@ class Executable:
             return num_threads() > 1
         if ins.family is not None or ins.is_view:
             return False
-        attrs = ins.at((0,) * len(self.program.indices))
-        inputs, outputs = self.program.placed(ins.inputs), self.program.placed(ins.outputs)
+        program = self.schedule.program
+        attrs = ins.at((0,) * len(program.indices))
+        inputs, outputs = program.placed(ins.inputs), program.placed(ins.outputs)
         return self.backend.uses_threads(ins.op, attrs, inputs, outputs)
 
     def _loop(
