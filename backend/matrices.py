@@ -42,6 +42,10 @@ MARGIN = 1.2  # times as long BLAS should take before blocks are preferred
 SOON = 6e-5  # seconds of BLAS from which threads of ours are worth their start,
 SOON_ALONE = 2e-5  # and a kernel that one thread runs
 CLEARED = 1 << 20  # bytes of a result that leaves the cache between being cleared and added to
+BROKEN = 1.5e-8  # seconds for each row of many matrices, where rows lie
+PAGE = 1 << 12  # so many bytes apart in arrays of
+APART = 1 << 20  # so many bytes, which no core's own cache holds, and are shorter than
+ROW = 256  # so many bytes, of which the machine fetches some ahead
 WORTH = 1.4  # times as long it should take before strips are, where measured ratios are a quarter less; but
 WORTH_FAR = 1.2  # for large results, which BLAS takes its time to write
 TINY = 512
@@ -280,6 +284,8 @@ def _planned(step: Contraction, given: Orders, model: CostModel) -> Products:
         if calls > batch and macs < ENOUGH:
             rate *= model.strided
         seconds = max(macs / rate, streamed) + calls * model.call + copying
+        if calls > 1:
+            seconds += BROKEN * matrices_of.broken_rows(packed, found)
         if best is None or seconds < best.seconds or (seconds == best.seconds and rank < first):
             first = rank
             best = Products(seconds, copied_bytes, packed, rows, columns, contracted, calls)
@@ -393,6 +399,25 @@ class _Matrices:
         if self.step.columns and not columns:
             return None
         return rows, columns, contracted
+
+    def broken_rows(
+        self, packed: tuple[bool, bool, bool], found: tuple[Labels, Labels, Labels]
+    ) -> int:
+        """Short rows, or columns, of matrices of large arrays, each of which lies far from the next."""
+        step, count = self.step, 0
+        rows, columns, contracted = found
+        for side, groups in enumerate(((rows, contracted), (contracted, columns), (rows, columns))):
+            order = self.orders[side]
+            if packed[side] or not order or step.nbytes[side] < APART:
+                continue
+            inner, outer = groups if order[-1] in groups[0] else groups[::-1]
+            run = step.size(inner) * step.itemsize
+            if not outer or {*order[-len(inner) :]} != {*inner} or run >= ROW:
+                continue
+            last = max(order.index(x) for x in outer)
+            if step.size(order[last + 1 :]) * step.itemsize >= PAGE:
+                count += step.nbytes[side] // run
+        return count
 
     def _run(self, group: int, first: Order, second: Order, ends: dict[int, int]) -> Labels:
         labels = self.groups[group]

@@ -323,9 +323,11 @@ class Expression:
         parts = [] if self.plan.sliced else self._executable.parts  # type: ignore[union-attr]
         if parts:
             counts = ", ".join(str(len(part.steps)) for part in parts)
+            what = f"{counts} of these instructions"
+            if self._executable.in_shares:  # type: ignore[union-attr]
+                what = f"{counts} instructions for a share of the result's longest axis"
             notes.append(
-                f"in a call {len(parts)} parts, of {counts} of these instructions, run side by side on one "
-                f"thread each"
+                f"in a call {len(parts)} parts, of {what}, run side by side on one thread each"
             )
         return explanation(steps, seconds, notes, self.peak_bytes)
 

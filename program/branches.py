@@ -2,8 +2,9 @@
 
 A product too small for several threads leaves all but one idle, and a contraction tree has many of them.
 Where the tree forks into subtrees of like cost, each thread takes some, and what comes after them runs on
-all threads as before. One instruction, the first, stands for the subtrees. Where each thread can do everything
-for its share of a batch (`shares`) and that is predicted to take less time, one instruction stands for that.
+all threads as before. One instruction, the first, stands for the subtrees. Where each thread can do
+everything for its share of a batch (`shares`) and that is predicted to take hardly more time, one instruction
+stands for that.
 
 Subtrees are chosen from the result down: the costliest is opened, its last step is left to what comes after,
 as long as that makes the predicted time less; what is left is dealt out, the costliest first (R. Graham,
@@ -35,6 +36,7 @@ class Branches(Instruction):
     """Programs that run side by side, each with some of the outputs."""
 
     parts: tuple[Program, ...]
+    is_shared: bool = False  # whether all do the same, each for its share of an axis
 
 
 def branched(program: Program, threads: int) -> Program:
@@ -88,6 +90,7 @@ def _branches(name: str, program: Program, parts: tuple[Program, ...]) -> Branch
         tuple(dict.fromkeys(slot for part in parts for slot in part.inputs)),
         tuple(slot for part in parts for slot in part.outputs),
         parts,
+        name == "shares",
     )
 
 

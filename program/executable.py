@@ -127,6 +127,12 @@ class Executable:
     def peak_bytes(self) -> int:
         return self.schedule.peak_bytes
 
+    @property
+    def in_shares(self) -> bool:
+        """Whether parts that run side by side do the same, each for some of a batch."""
+        instructions = self.schedule.program.instructions
+        return any(isinstance(ins, Branches) and ins.is_shared for ins in instructions)
+
     def __call__(
         self,
         *arrays: Any,

@@ -1,9 +1,9 @@
 """An axis of the result in parts, side by side: each thread does all steps for its share of it.
 
-Where a batch goes through most of a network, every thread can do everything for some of the batch. The shares
-take equally long, and what lies between their steps is as much smaller as there are more of them, which
-subtrees side by side (`branches`) cannot say. What does not have the axis is computed once, before; inputs are
-cut by views, and results are joined, which must not be much.
+Where a batch goes through most of a network, every thread can do everything for some of the batch. The
+shares take equally long, and what lies between their steps is as much smaller as there are more of them,
+which cannot be said of subtrees side by side (`branches`). What does not have the axis is computed once,
+before; inputs are cut by views, and results are joined, which must not be much.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def _carried(program: Program, output: int, axis: int) -> dict[int, int] | None:
                 whole.add(slot)
             elif found.setdefault(slot, own) != own:
                 return None
-    return None if not whole.isdisjoint(found) else found
+    is_known = not any(program.slots[slot].bounds for slot in found)
+    return found if is_known and whole.isdisjoint(found) else None
 
 
 def _below(program: Program, ins: Instruction, axis: int) -> tuple[int | None, ...] | None:
@@ -117,13 +118,13 @@ def _shared(
     size = whole.shape[axis_of[output]]
     bounds = [size * k // threads for k in range(threads + 1)]
     inside = [ins for ins in program.instructions if not axis_of.keys().isdisjoint(ins.outputs)]
-    before = [ins for ins in program.instructions if ins not in last and ins not in inside]
-    ends = {id(ins) for ins in (*last, *inside)}
-    seconds = sum(
-        spent
-        for ins, spent in zip(program.instructions, together, strict=True)
-        if id(ins) not in ends
-    )
+    elsewhere = {slot for ins in (*last, *inside) for slot in ins.outputs}
+    before: list[Instruction] = []
+    seconds = 0.0
+    for ins, spent in zip(program.instructions, together, strict=True):
+        if elsewhere.isdisjoint(ins.outputs):
+            before.append(ins)
+            seconds += spent
     bodies: list[tuple[Instruction, ...]] = []
     for start, stop in pairwise(bounds):
         place: dict[int, int] = {}
@@ -170,11 +171,11 @@ def _cut(slot: Slot, axis: int, size: int) -> Slot:
     return replace(slot, spec=replace(slot.spec, shape=shape))
 
 
-def _slice(
-    program: Program, slot: int, axis: int, start: int, stop: int, part: int
-) -> Instruction:
+def _slice(program: Program, slot: int, axis: int, start: int, stop: int, part: int) -> Instruction:
     shape = program.slots[slot].shape
     starts: Axes = tuple(start if k == axis else 0 for k in range(len(shape)))
     stops: Axes = tuple(stop if k == axis else n for k, n in enumerate(shape))
     steps = (1,) * len(shape)
-    return instruction("slice", (slot,), (part,), {"starts": starts, "stops": stops, "steps": steps})
+    return instruction(
+        "slice", (slot,), (part,), {"starts": starts, "stops": stops, "steps": steps}
+    )

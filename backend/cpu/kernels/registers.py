@@ -16,8 +16,8 @@ LATER = 8  # rows that are brought near, of a power of two
 def block_size() -> tuple[int, int]:
     """Most rows of a block of sums, and the cache lines of its columns, that stay in registers beside a line
     of the right operand: 21 of the 32 of AVX-512, 10 of the 16 half as long ones of AVX2. (Of 24 and 12 LLVM
-    puts some into memory, once something is fetched ahead.) Of complex numbers half as many rows, rounded up: products
-    with real and with imaginary parts are added up apart."""
+    puts some into memory, once something is fetched ahead.) Of complex numbers half as many rows, rounded up:
+    products with real and with imaginary parts are added up apart."""
     from llvmlite import binding
 
     return (7, 3) if binding.get_host_cpu_features().get("avx512f") else (5, 1)
