@@ -31,6 +31,9 @@ from .buffers import LARGE, allocator, empty, empty_as
 from .move import move, packed, reshaped_view
 from .sharing import BLAS, STREAMED, Way, multiply, shared_bytes, way_of
 
+SHORT = 20  # elements of rows that are multiplied and added up all at once
+FEW = 64  # rows for which that does not matter
+
 
 def bind_matrices(
     dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec, own_threads: bool = False
@@ -49,7 +52,7 @@ def bind_matrices(
     ):
         return _bind_plain(output, _way_of_one(dims, inputs, output, own_threads))
     if _are_rows(dims, inputs, output):
-        return _bind_rows(output)
+        return _bind_short_rows(dims, output) if _are_short(dims) else _bind_rows(output)
     step, plan, views = _laid_out(dims, inputs, output)
     if one and not views.loops and views.is_row_major and not plan.packed[2]:
         return _bind_one(views, output, _way_of_one(dims, inputs, output, own_threads))
@@ -110,6 +113,8 @@ def packed_bytes(
     that are shared out."""
     lhs, rhs = inputs
     step, plan, views = _laid_out(dims, inputs, output)
+    if _are_rows(dims, inputs, output) and _are_short(dims):
+        return lhs.nbytes + output.nbytes
     is_copied = (
         plan.packed[0] or lhs.layout is None,
         plan.packed[1] or rhs.layout is None,
@@ -216,6 +221,30 @@ def _bind_rows(output: ArraySpec) -> Kernel:
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         with np.errstate(all="ignore"):
             return np.vecdot(lhs, rhs, out=make() if out is None else out)
+
+    return run
+
+
+def _are_short(dims: DotDims) -> bool:
+    """Whether rows take less time all at once than one after another: 2000 of three elements 5 µs instead of
+    12, of 16 elements 12.5 instead of 15."""
+    return dims.k <= SHORT and dims.batch >= FEW
+
+
+def _bind_short_rows(dims: DotDims, output: ArraySpec) -> Kernel:
+    """All products, and what they come to by a matrix times a vector of ones."""
+    make, ones, products = allocator(output), np.ones(dims.k, output.dtype), (dims.batch, dims.k)
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        if out is None:
+            out = make()
+        with np.errstate(all="ignore"):
+            rows = np.multiply(lhs, rhs, order="C").reshape(products)
+            if out.flags.c_contiguous and out.flags.aligned:
+                np.dot(rows, ones, out=out.reshape(-1))
+            else:
+                out[...] = np.dot(rows, ones).reshape(out.shape)
+        return out
 
     return run
 

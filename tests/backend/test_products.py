@@ -9,6 +9,7 @@ import pytest
 from tests.backend.backends import BACKENDS, PATHS, get, path, put
 from tests.backend.calls import CONJUGATES, dot
 
+import einloom
 from einloom._base.errors import CallError
 from einloom.backend.cpu import cpu
 from einloom.backend.cpu.products import conjugated
@@ -181,3 +182,23 @@ def test_objects_that_do_not_commute(
     want = plain[0] @ plain[1]
     attrs = {"contracting": ((1,), (0,)), "batch": ((), ()), "conj": flags}
     assert (cpu().apply("dot_general", attrs, *arrays) == want).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("k", [1, 2, 3, 16, 20, 21])
+def test_many_short_rows(dtype: str, k: int) -> None:
+    """Rows of any strides, their sums into any array, infinite ones too."""
+    rng = np.random.default_rng(k)
+    lhs, rhs = (rng.integers(-3, 4, (9, 20, k)).astype(dtype) for _ in range(2))
+    lhs[0, 0], rhs[0, 0] = np.inf, 1
+    want = np.sum(lhs * rhs, axis=2)
+    expression = einloom.compile("pqi,pqi->pq", lhs, rhs)
+    np.testing.assert_array_equal(expression(lhs, rhs), want)
+    turned = np.asfortranarray(lhs)
+    for out in (
+        np.empty((9, 20), dtype),
+        np.empty((20, 9), dtype).T,
+        np.empty((9, 40), dtype)[:, ::2],
+    ):
+        assert expression(turned, rhs, out=out) is out
+        np.testing.assert_array_equal(out, want)
