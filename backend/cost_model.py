@@ -17,7 +17,7 @@ from .._base.caches import CacheInfo, register
 from .._base.log import log
 from .._base.options import cache_dir, num_threads
 
-VERSION = 2  # of the fields and of what they mean
+VERSION = 3  # of the fields and of what they mean
 FILE = "cost_model.json"
 THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
 # multiplications per matrix below which many are shared out, each on one thread of BLAS
@@ -51,6 +51,7 @@ class CostModel(NamedTuple):
     across: float = 0.5  # of the rate of products, across the lanes of a batch
     turns: float = 4e10  # bytes a second between lanes in memory and lanes in vectors
     short: int = 4  # elements of a lane at which half of that is reached
+    threads: int = 2  # that the rates were measured with
 
     def figures(self) -> list[float]:
         """All of them, one after another."""

@@ -30,7 +30,6 @@ STARTED = 5e-6  # seconds before the kernel begins
 ALONE = 1 << 20  # multiplications, and as many as are worth writing, that one thread has soon done
 WRITING = 16  # multiplications that take as long as it takes to write what they are added up to
 SHORT = 64  # rows and columns of a tile that is not cut further
-ONE = 0.5  # of the rate of all threads
 
 
 class Strips(NamedTuple):
@@ -87,7 +86,7 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
             a = TURNED
         rate = model.products * step.rate * RATE * m / (m + a) * k / (k + b)
         if is_alone(batch, m, n, k):
-            rate *= ONE
+            rate /= model.threads
         computed = batch * m * width * k / rate
         is_far = step.nbytes[2] >= FAR and k <= PART and n % lanes == 0
         streamed = (sum(step.nbytes) + (0 if is_far else step.nbytes[2])) / model.stream
@@ -102,7 +101,7 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
 
 
 def is_alone(batch: int, m: int, n: int, k: int) -> bool:
-    """Whether one thread computes it all."""
+    """Whether one thread computes it all: little work, or a single tile."""
     return batch * m * n * (k + WRITING) < ALONE or (batch == 1 and max(m, n) <= SHORT)
 
 

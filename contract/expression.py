@@ -325,7 +325,7 @@ class Expression:
             counts = ", ".join(str(len(part.steps)) for part in parts)
             what = f"{counts} of these instructions"
             if self._executable.in_shares:  # type: ignore[union-attr]
-                what = f"{counts} instructions for a share of the result's longest axis"
+                what = f"{counts} instructions, each for its share of an axis of the result"
             notes.append(
                 f"in a call {len(parts)} parts, of {what}, run side by side on one thread each"
             )

@@ -1,4 +1,5 @@
-"""Parts of a program that depend on nothing of each other, side by side: one thread for each.
+"""Parts of a program that depend on nothing of each other, side by side: one thread for each. They are
+subtrees, or all that is done for a share of an axis.
 
 A product too small for several threads leaves all but one idle, and a contraction tree has many of them.
 Where the tree forks into subtrees of like cost, each thread takes some, and what comes after them runs on
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from ..backend.prediction import Prediction, predict
 from .ir import At, Instruction, Program
-from .shares import Shares, in_shares
+from .shares import Shares, in_shares, made_shares
 
 LEAST = 1e-4  # predicted seconds of a program from which it is looked at
 GAIN = 0.9  # of its time, what it must not exceed
@@ -27,7 +28,7 @@ MOST_OPENED = 64  # steps that may be left to what comes after
 MOST = 2000  # instructions
 LARGE_STEP = 1 << 22  # multiplications of a step that several threads share well
 LONG_STEP = 4 << 20  # bytes of a step without multiplications that they share well
-EVEN = 1.1  # times as long shares may be predicted to take: they are even however wrong that is, and leaner
+EVEN = 1.1  # times as long as subtrees shares may take: they are even however wrong that is, and leaner
 START = 2e-5  # seconds that it takes to start threads and to wait for the last
 
 
@@ -36,7 +37,7 @@ class Branches(Instruction):
     """Programs that run side by side, each with some of the outputs."""
 
     parts: tuple[Program, ...]
-    is_shared: bool = False  # whether all do the same, each for its share of an axis
+    are_shares: bool = False  # whether all do the same, each for its share of an axis
 
 
 def branched(program: Program, threads: int) -> Program:
@@ -63,8 +64,8 @@ def branched(program: Program, threads: int) -> Program:
         return program
     dealt, seconds = tree.dealt()
     found = in_shares(program, threads, tree.shared, _predicted)
-    if found is not None and found.seconds + START < EVEN * seconds:
-        return _side_by_side(program, found)
+    if found is not None and found.seconds + START < min(EVEN * seconds, GAIN * tree.before):
+        return _in_shares(program, made_shares(program, found, threads))
     return program if not dealt else _with(program, tree, dealt)
 
 
@@ -75,22 +76,22 @@ def _predicted(program: Program, ins: Instruction) -> Prediction:
     return predict(ins.op, ins.at((0,) * len(program.indices)), *placed)
 
 
-def _side_by_side(program: Program, shares: Shares) -> Program:
-    """The program in shares."""
+def _in_shares(program: Program, shares: Shares) -> Program:
     slots = shares.parts[0].slots
-    whole = _branches("shares", program, shares.parts)
+    whole = _as_one(program, shares.parts, are_shares=True)
     return replace(program, slots=slots, instructions=(*shares.before, whole, *shares.after))
 
 
-def _branches(name: str, program: Program, parts: tuple[Program, ...]) -> Branches:
+def _as_one(program: Program, parts: tuple[Program, ...], are_shares: bool = False) -> Branches:
     """These parts as one instruction."""
+    name = "shares" if are_shares else "branches"
     return Branches(
         f"{name}[{', '.join(str(len(part.instructions)) for part in parts)}]",
         tuple((f"index{k:04}", At(k)) for k in range(len(program.indices))),
         tuple(dict.fromkeys(slot for part in parts for slot in part.inputs)),
         tuple(slot for part in parts for slot in part.outputs),
         parts,
-        name == "shares",
+        are_shares,
     )
 
 
@@ -186,7 +187,7 @@ def _with(program: Program, tree: _Tree, dealt: list[list[int]]) -> Program:
     made_inside = [slot for part in parts for slot in part.outputs]
     if len(set(made_inside)) != len(made_inside):
         return program
-    whole = _branches("branches", program, tuple(parts))
+    whole = _as_one(program, tuple(parts))
     return replace(program, instructions=(whole, *(instructions[at] for at in rest)))
 
 

@@ -129,9 +129,9 @@ class Executable:
 
     @property
     def in_shares(self) -> bool:
-        """Whether parts that run side by side do the same, each for some of a batch."""
+        """Whether the parts that run side by side do the same, each for its share of an axis."""
         instructions = self.schedule.program.instructions
-        return any(isinstance(ins, Branches) and ins.is_shared for ins in instructions)
+        return any(isinstance(ins, Branches) and ins.are_shares for ins in instructions)
 
     def __call__(
         self,

@@ -33,7 +33,7 @@ FEWEST = 6
 class Schedule:
     """For each instruction the slots whose arrays may be dropped after it, places, and the peak."""
 
-    program: Program  # as it is run: groups are fused, independent subtrees side by side
+    program: Program  # as it is run: groups are fused, subtrees or shares side by side
     dies_after: tuple[tuple[int, ...], ...]
     memory: MemoryPlan
     has_arena: bool  # intermediates lie where `memory` says; else each is allocated when it is made

@@ -24,13 +24,21 @@ FEWEST = 16  # elements of the axis for each thread
 TRIED = 2  # axes of the result, the longest first
 
 
+class Sharing(NamedTuple):
+    """An axis that is shared out: which slot is joined of its shares, and which of its axes that is for each
+    slot below; predicted seconds of the program."""
+
+    output: int
+    axis_of: dict[int, int]
+    seconds: float
+
+
 class Shares(NamedTuple):
-    """The program in shares, one program for each thread, and its predicted seconds."""
+    """What is done once before, one program for each thread, and what joins their results."""
 
     before: tuple[Instruction, ...]
     parts: tuple[Program, ...]
     after: tuple[Instruction, ...]
-    seconds: float
 
 
 def in_shares(
@@ -38,29 +46,33 @@ def in_shares(
     threads: int,
     together: Sequence[float],
     seconds_of: Callable[[Program, Instruction], Prediction],
-) -> Shares | None:
+) -> Sharing | None:
     """The cheapest way to share out an axis of the only output; None where that is not possible. `together`
     are the seconds of each instruction on all threads."""
-    (output,) = program.outputs
-    makers = {slot: ins for ins in program.instructions for slot in ins.outputs}
-    last: list[Instruction] = []  # transposes of what is shared out
-    while output in makers and makers[output].op == "transpose":
-        last.insert(0, makers[output])
-        (output,) = makers[output].inputs
+    output = _shared_output(program)
     slot = program.slots[output]
-    if output not in makers or slot.layout is not None or program.indices:
+    if slot.layout is not None or program.indices or output in program.inputs:
         return None
-    best: Shares | None = None
+    best: Sharing | None = None
     shape = slot.shape
     for axis in sorted(range(len(shape)), key=lambda k: (-shape[k], k))[:TRIED]:
         if shape[axis] < FEWEST * threads:
             break
         axis_of = _carried(program, output, axis)
         if axis_of is not None:
-            found = _shared(program, output, axis_of, threads, last, together, seconds_of)
-            if best is None or found.seconds < best.seconds:
-                best = found
+            seconds = _seconds(program, output, axis_of, threads, together, seconds_of)
+            if best is None or seconds < best.seconds:
+                best = Sharing(output, axis_of, seconds)
     return best
+
+
+def _shared_output(program: Program) -> int:
+    """The slot of which the output is a transpose, or the output."""
+    makers = {slot: ins for ins in program.instructions for slot in ins.outputs}
+    (output,) = program.outputs
+    while output in makers and makers[output].op == "transpose":
+        (output,) = makers[output].inputs
+    return output
 
 
 def _carried(program: Program, output: int, axis: int) -> dict[int, int] | None:
@@ -104,29 +116,47 @@ def _below(program: Program, ins: Instruction, axis: int) -> tuple[int | None, .
     return None, dims.rhs_free[axis - n_left]
 
 
-def _shared(
+def _seconds(
     program: Program,
     output: int,
     axis_of: dict[int, int],
     threads: int,
-    last: Sequence[Instruction],
     together: Sequence[float],
     seconds_of: Callable[[Program, Instruction], Prediction],
-) -> Shares:
+) -> float:
+    """Of what is done once, of the largest share, and of cutting and joining."""
     model = MODELS.current
-    slots, whole = [*program.slots], program.slots[output]
-    size = whole.shape[axis_of[output]]
-    bounds = [size * k // threads for k in range(threads + 1)]
-    inside = [ins for ins in program.instructions if not axis_of.keys().isdisjoint(ins.outputs)]
-    elsewhere = {slot for ins in (*last, *inside) for slot in ins.outputs}
-    before: list[Instruction] = []
+    largest = -(-program.slots[output].shape[axis_of[output]] // threads)
+    slots = [
+        _cut(slot, axis_of[at], largest) if at in axis_of else slot
+        for at, slot in enumerate(program.slots)
+    ]
+    part = replace(program, slots=tuple(slots))
     seconds = 0.0
     for ins, spent in zip(program.instructions, together, strict=True):
-        if elsewhere.isdisjoint(ins.outputs):
-            before.append(ins)
-            seconds += spent
+        is_inside = not axis_of.keys().isdisjoint(ins.outputs)
+        seconds += seconds_of(part, ins).seconds if is_inside else spent
+    # what is cut across its rows is no longer one run in memory, and may have to be copied
+    broken = sum(
+        program.slots[slot].nbytes
+        for slot in program.inputs
+        if slot in axis_of and math.prod(program.slots[slot].shape[: axis_of[slot]]) > 1
+    )
+    return seconds + (broken / threads + program.slots[output].nbytes) / model.moves
+
+
+def made_shares(program: Program, sharing: Sharing, threads: int) -> Shares:
+    """The program in so many shares. Each has slots of its own for what carries the axis."""
+    output, axis_of, _ = sharing
+    slots = [*program.slots]
+    size = slots[output].shape[axis_of[output]]
+    inside = [ins for ins in program.instructions if not axis_of.keys().isdisjoint(ins.outputs)]
+    last = _after(program, output)
+    elsewhere = {slot for ins in (*last, *inside) for slot in ins.outputs}
+    before = [ins for ins in program.instructions if elsewhere.isdisjoint(ins.outputs)]
     bodies: list[tuple[Instruction, ...]] = []
-    for start, stop in pairwise(bounds):
+    results: list[int] = []
+    for start, stop in pairwise(size * k // threads for k in range(threads + 1)):
         place: dict[int, int] = {}
         for slot, axis in axis_of.items():
             place[slot] = len(slots)
@@ -134,36 +164,35 @@ def _shared(
         for slot in program.inputs:
             if slot in axis_of:
                 before.append(_slice(program, slot, axis_of[slot], start, stop, place[slot]))
-        bodies.append(
-            tuple(
-                replace(
-                    ins,
-                    inputs=tuple(place.get(slot, slot) for slot in ins.inputs),
-                    outputs=tuple(place[slot] for slot in ins.outputs),
-                )
-                for ins in inside
-            )
-        )
+        bodies.append(tuple(_placed(ins, place) for ins in inside))
+        results.append(place[output])
     held = tuple(slots)
-    parts: list[Program] = []
-    for body in bodies:
-        made = {slot for ins in body for slot in ins.outputs}
-        taken = dict.fromkeys(slot for ins in body for slot in ins.inputs if slot not in made)
-        root = next(ins for ins, old in zip(body, inside, strict=True) if output in old.outputs)
-        parts.append(Program(held, body, tuple(taken), root.outputs))
-    results = tuple(part.outputs[0] for part in parts)
-    joined = instruction("concatenate", results, (output,), {"axis": axis_of[output]})
-    seconds += max(
-        sum(seconds_of(part, ins).seconds for ins in part.instructions) for part in parts
+    parts = tuple(_part(held, *one) for one in zip(bodies, results, strict=True))
+    joined = instruction("concatenate", tuple(results), (output,), {"axis": axis_of[output]})
+    return Shares(tuple(before), parts, (joined, *last))
+
+
+def _after(program: Program, output: int) -> list[Instruction]:
+    """The transposes that show this slot as the output."""
+    shown, found = {output}, []
+    for ins in program.instructions:
+        if ins.op == "transpose" and not shown.isdisjoint(ins.inputs):
+            shown.update(ins.outputs)
+            found.append(ins)
+    return found
+
+
+def _placed(ins: Instruction, place: dict[int, int]) -> Instruction:
+    inputs, outputs = (
+        tuple(place.get(slot, slot) for slot in slots) for slots in (ins.inputs, ins.outputs)
     )
-    # what is cut across its rows is no longer one run in memory, and may have to be copied
-    broken = sum(
-        program.slots[slot].nbytes
-        for slot in program.inputs
-        if slot in axis_of and math.prod(program.slots[slot].shape[: axis_of[slot]]) > 1
-    )
-    seconds += (broken / threads + whole.nbytes) / model.moves
-    return Shares(tuple(before), tuple(parts), (joined, *last), seconds)
+    return replace(ins, inputs=inputs, outputs=outputs)
+
+
+def _part(slots: tuple[Slot, ...], body: tuple[Instruction, ...], result: int) -> Program:
+    made = {slot for ins in body for slot in ins.outputs}
+    taken = dict.fromkeys(slot for ins in body for slot in ins.inputs if slot not in made)
+    return Program(slots, body, tuple(taken), (result,))
 
 
 def _cut(slot: Slot, axis: int, size: int) -> Slot:

@@ -31,8 +31,9 @@ from .buffers import LARGE, allocator, empty, empty_as
 from .move import move, packed, reshaped_view
 from .sharing import BLAS, STREAMED, Way, multiply, shared_bytes, way_of
 
-SHORT = 20  # elements of rows that are multiplied and added up all at once
-FEW = 64  # rows for which that does not matter
+SHORT = 20  # most elements of rows that are multiplied and added up all at once, from
+FEW = 64  # rows on, as long as the products
+NEAR = 1 << 20  # stay in a core's own cache
 
 
 def bind_matrices(
@@ -228,7 +229,7 @@ def _bind_rows(output: ArraySpec) -> Kernel:
 def _are_short(dims: DotDims) -> bool:
     """Whether rows take less time all at once than one after another: 2000 of three elements 5 µs instead of
     12, of 16 elements 12.5 instead of 15."""
-    return dims.k <= SHORT and dims.batch >= FEW
+    return dims.k <= SHORT and dims.batch >= FEW and 8 * dims.batch * dims.k <= NEAR
 
 
 def _bind_short_rows(dims: DotDims, output: ArraySpec) -> Kernel:

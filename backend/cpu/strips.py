@@ -29,7 +29,8 @@ TILE = (
     256,
     512,
 )  # most rows and columns of a tile: with PART half a MiB of each operand, which stays in L2
-# rows of a block of sums and lines of its columns, at most; see registers.py
+# rows of a block of sums and lines of its columns, at most; see registers.py. Where blocks are smaller, tiles
+# are whole in these all the same: bands of rows are as even there
 HIGHEST, WIDEST = 7, 3
 LEAST = 1 << 17  # multiplications of a tile that is not cut further for the sake of more threads
 
@@ -41,6 +42,7 @@ class _Prepared(NamedTuple):
     scratch: int  # elements
     places: int  # of one kind
     arguments: tuple[Any, ...]
+    is_alone: bool
 
 
 def bind_strips(
@@ -92,7 +94,10 @@ def bind_strips(
             scratch, offsets = np.empty(now.scratch, dtype), np.empty((9, now.places), np.int64)
             multiply_strips(start, stop, *addresses, *now.arguments, scratch, offsets)
 
-        parallel_for(piece, now.tiles)
+        if now.is_alone:
+            piece(0, now.tiles)
+        else:
+            parallel_for(piece, now.tiles)
 
     return run
 
@@ -143,7 +148,8 @@ def _prepared(
     tiles = dims.batch * -(-m // rows) * -(-n // columns)
     tables = _tables(dims, is_turned, out, lhs, rhs)
     settings = np.array([*sizes, out.nbytes >= FAR, 2 if out.dtype.kind == "c" else 1])
-    return _Prepared(tiles, _elements(sizes, out.dtype), _places(sizes), (*tables, settings))
+    one = is_alone(dims.batch, dims.m, dims.n, dims.k)
+    return _Prepared(tiles, _elements(sizes, out.dtype), _places(sizes), (*tables, settings), one)
 
 
 def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape:

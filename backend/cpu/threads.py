@@ -33,7 +33,7 @@ from ..._base.options import known_cpus, num_threads, options
 
 Run = Callable[[int, int], None]
 Watch = Callable[[Any, int, int, int], bool]  # kernels.wait.watch
-LOOKS = 400  # of about half a microsecond: then it is cheaper to sleep
+LOOKS = 400  # of about half a microsecond: what a program does between two loops mostly takes less
 PATIENCE = 0.05  # seconds after which a caller that waits looks for itself
 AFTER = 10  # looks in which a caller that has put pieces into the queue comes to its own piece
 LEAVING = 8  # looks in which a thread that is done with a job comes to wait for the next

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.options import num_threads
 from ..catalogue import Attrs, dot_dims
 from ..cost_model import MODELS, CostModel, keep
 from ..spec import ArraySpec
@@ -47,7 +48,9 @@ def tune(save: bool = True) -> CostModel:
     shipped = CostModel()
     products = SIDE**3 / _seconds_of_product((SIDE, SIDE, SIDE), 1)
     stream = 2 * 8 * 4096**2 / _seconds_of_product((4096, 4096, 8), 1)
-    model = shipped._replace(products=products, stream=stream, moves=_rate_of_moves())
+    model = shipped._replace(
+        products=products, stream=stream, moves=_rate_of_moves(), threads=num_threads()
+    )
     shapes = _narrow()
     model = model._replace(
         edges=_edges(products, [(x, _seconds_of_product(x, BATCH) / BATCH) for x in shapes]),

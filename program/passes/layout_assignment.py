@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
+from typing import NamedTuple
 
 from ...backend.catalogue import known_dims
 from ...backend.cost_model import RATES
@@ -175,34 +176,44 @@ def _between_products(program: Program) -> set[int]:
     return {slot for slot in _made_by_products(program) & read if uses[slot] == 1}
 
 
+class _Chain(NamedTuple):
+    """Matrices of few columns that follow from each other, and the products that make or read one."""
+
+    slots: list[int]
+    steps: list[_Step]
+
+
 def _long_rows(program: Program, between: set[int]) -> dict[int, Axes]:
     """Small matrices of few columns lie transposed where BLAS multiplies them, since it writes long rows
     faster than many short ones. Those that follow from each other lie alike, as costs least for all of
     their products."""
-    chain_of: dict[int, int] = {}
-    steps: list[list[_Step]] = []
+    chain_of: dict[int, _Chain] = {}
     for ins in program.instructions:
         if not _is_product(program, ins):
             continue
         (out,) = ins.outputs
-        chains = sorted({chain_of[slot] for slot in ins.inputs if slot in chain_of})
+        before = [chain_of[slot] for slot in ins.inputs if slot in chain_of]
+        is_matrix = out in between and len(program.slots[out].shape) == 2
+        if not before and not is_matrix:
+            continue
         step = _step(program, ins)
-        contraction = step.contraction
-        if (
-            out in between
-            and len(program.slots[out].shape) == 2
-            and not contraction.batch
-            and is_tall(*contraction.amounts[1:])
-        ):
-            if not chains:
-                chains = [len(steps)]
-                steps.append([])
-            chain_of[out] = chains[0]
-        for chain in chains[:1]:
-            steps[chain].append(step)
+        is_long = (
+            is_matrix and not step.contraction.batch and is_tall(*step.contraction.amounts[1:])
+        )
+        if not before and not is_long:
+            continue
+        chain = before[0] if before else _Chain([], [])
+        for joined in before[1:]:
+            if joined is not chain:
+                chain.slots.extend(joined.slots)
+                chain.steps.extend(joined.steps)
+                chain_of.update(dict.fromkeys(joined.slots, chain))
+        chain.steps.append(step)
+        if is_long:
+            chain.slots.append(out)
+            chain_of[out] = chain
     found: dict[int, Axes] = {}
-    for chain, products in enumerate(steps):
-        slots = [slot for slot, of in chain_of.items() if of == chain]
+    for slots, products in {id(chain): chain for chain in chain_of.values()}.values():
         rows: dict[int, Axes] = {
             slot: program.slots[slot].layout or tuple(range(len(program.slots[slot].shape)))
             for step in products

@@ -153,3 +153,12 @@ def test_predictions() -> None:
     terms = {"terms": ((0, 1), (1, 2), (2,)), "output": (0,)}
     three = predict("sum_product", terms, (a, b, ArraySpec(f8, (50,))), (ArraySpec(f8, (30,)),))
     assert three.multiplications == 30 * 40 * 50 * 2
+
+
+def test_rows_that_lie_pages_apart_cost_more_than_their_bytes() -> None:
+    """Small matrices of a large array, written row by row where the batch lies inside of them."""
+    sizes = {0: 1100, 1: 12, 2: 12, 3: 12, 4: 12}
+    step = Contraction(sizes, (0,), (1, 2), (3,), (4,))
+    lhs, rhs = (0, 1, 2, 4), (0, 4, 3)
+    near, far = (plan_matrices(step, (lhs, rhs, out)) for out in ((0, 1, 2, 3), (2, 3, 0, 1)))
+    assert far.seconds > 1.5 * near.seconds

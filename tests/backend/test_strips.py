@@ -336,3 +336,34 @@ def test_addresses_of_arrays(n: int) -> None:
     whole = np.arange(4.0 * n).reshape(n, 4)
     for x in (whole, whole.T, whole[::-1, 1:], np.array(1.0), whole.astype("F")):
         assert address(x) == x.ctypes.data
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "batch", "alone"),
+    [
+        ((64, 16, 16), (64, 16, 16), ((0,), (0,)), True),
+        ((2000, 4), (4, 19), ((), ()), True),
+        ((60, 5000), (5000, 60), ((), ()), True),  # one tile
+        ((400, 400), (400, 400), ((), ()), False),
+    ],
+)
+def test_what_one_thread_does(
+    lhs: tuple[int, ...],
+    rhs: tuple[int, ...],
+    batch: Any,
+    alone: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    rng: np.random.Generator,
+) -> None:
+    """What is said of threads, for BLAS to leave them alone, is what happens."""
+    used: list[int] = []
+    real = strips.parallel_for
+    monkeypatch.setattr(strips, "parallel_for", lambda run, n: (used.append(n), real(run, n)))
+    k = len(lhs) - 1
+    call = dot(lhs, rhs, contracting=((k,), (k - 1,)), batch=batch)
+    dims = known_dims(call.attrs, lhs, rhs)
+    specs = tuple(ArraySpec(np.dtype("f8"), shape) for shape in (lhs, rhs))
+    with options(threads=2):
+        near(in_strips(call, *(x := [rng.random(shape) for shape in (lhs, rhs)])), call, *x)
+        assert strips.uses_threads(dims, specs, (False, False)) is not alone
+    assert bool(used) is not alone
