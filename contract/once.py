@@ -18,7 +18,7 @@ from ..program.ir import Program
 from .expression import Expression
 from .plan import Plan
 
-CALLS = 100  # in which the kernels should have saved what loading them takes: a loop of a script
+CALLS = 50  # in which the kernels should have saved what loading them takes: a loop of a script
 SHARE = 3 / 4  # of what a call takes without them: saving that is worth waiting for
 SHORT = 1 / 256  # of the time of loading: calls that take less have no kernels
 
