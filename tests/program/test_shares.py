@@ -139,15 +139,19 @@ def test_random_networks_of_samples(data: st.DataObject) -> None:
     np.testing.assert_array_equal(got, np.einsum(equation, *arrays))
 
 
+def measured_peak(executable: Executable) -> int:
+    """Most bytes in use during a call in shares."""
+    assert executable.in_shares
+    arrays = arrays_of(executable.program)
+    with options(threads=2):
+        executable(*arrays)
+        return peak_bytes(lambda: executable(*arrays), arrays)
+
+
 def test_peak_is_an_upper_bound_and_hardly_above_that_of_one_program() -> None:
     program = batch_of(2000, 24)
     executable, alone = shared(program), shared(program, 1)
-    assert executable.in_shares
-    arrays = arrays_of(program)
-    with options(threads=2):
-        executable(*arrays)
-        measured = peak_bytes(lambda: executable(*arrays), arrays)
-    assert measured <= executable.peak_bytes + SLACK
+    assert measured_peak(executable) <= executable.peak_bytes + SLACK
     assert executable.peak_bytes <= alone.peak_bytes * 1.1 + SLACK
 
 
@@ -200,9 +204,4 @@ def test_large_results_are_counted_twice_while_they_are_joined() -> None:
     again = build("dot_general", product, build.input("f8", (2000, 30, 30)), **SAMPLES)
     program = build.finish(build("dot_general", again, again, **SAMPLES))
     executable = shared(program)
-    assert executable.in_shares
-    arrays = arrays_of(program)
-    with options(threads=2):
-        executable(*arrays)
-        measured = peak_bytes(lambda: executable(*arrays), arrays)
-    assert measured <= executable.peak_bytes + SLACK
+    assert measured_peak(executable) <= executable.peak_bytes + SLACK
