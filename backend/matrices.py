@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from .._base.caches import Quick
 from .._base.options import get_options
-from .cost_model import ENOUGH, FAR, MODELS, RATES, THREADED, CostModel
+from .cost_model import ENOUGH, FAR, MODELS, RATES, THREADED, WIDE, CostModel
 from .rules import DotDims
 from .spec import ArraySpec
 from .strips import is_alone, plan_strips
@@ -47,7 +47,9 @@ PAGE = 1 << 12  # bytes between rows from which that is far
 APART = 1 << 20  # bytes of an array from which it matters: no core's own cache holds it
 ROW = 256  # bytes of a row from which it does not: the machine fetches what follows
 WORTH = 1.4  # times as long it should take before strips are, where measured ratios are a quarter less; but
-WORTH_FAR = 1.2  # for large results, which BLAS takes its time to write
+WORTH_CLOSE = 1.2  # for large results, which BLAS takes its time to write, and where it packs small operands
+PACKED = 1 << 20  # multiplications of a product from which BLAS packs its operands first,
+PACKING = 2.5e-10  # seconds of a thread for each byte
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
 TINY_REAL = 0.4  # of what the model says of such batches of real ones, from 2 by 2 to 8 by 8
@@ -211,11 +213,12 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
         return matrices
     if batch > 1 and m * n * k < TINY:
         return min(_loop_nest(step, orders, model), matrices)  # by seconds
-    by_blas = matrices.seconds + clearing_seconds(step, model)
+    packing = _packing_seconds(step, matrices, model)
+    by_blas = matrices.seconds + clearing_seconds(step, model) + packing
     if by_blas < (SOON_ALONE if is_alone(batch, m, n, k) else SOON):
         return matrices
     in_strips = plan_strips(step, orders, model)
-    worth = WORTH_FAR if step.nbytes[2] >= FAR else WORTH
+    worth = WORTH_CLOSE if step.nbytes[2] >= FAR or packing else WORTH
     if in_strips is None or by_blas < in_strips.seconds * worth:
         return matrices
     seconds, copied_bytes, (lhs, rhs) = in_strips
@@ -227,6 +230,16 @@ def clearing_seconds(step: Contraction, model: CostModel) -> float:
     to it. It counts beside strips alone: what chains across lanes take is predicted too low by as much."""
     out = step.nbytes[2]
     return 2 * out / model.stream if step.amounts[3] > 1 and out >= CLEARED else 0.0
+
+
+def _packing_seconds(step: Contraction, found: Products, model: CostModel) -> float:
+    """What `plan_matrices` leaves out as well: before each of many products of a hundred rows or a few, BLAS
+    packs both operands, which takes half as long as the product itself (128 by 128 by 128: 29 GFLOP/s on a
+    thread that reaches 51 with large matrices, and 47 with the largest that are not packed)."""
+    m, n, k = map(step.size, (found.rows, found.columns, found.contracted))
+    if found.calls < WIDE or m * n * k < PACKED:
+        return 0.0
+    return found.calls * (m + n) * k * step.itemsize * PACKING / model.threads
 
 
 _PLANS: Quick[Products] = Quick("plans of products", 4096)

@@ -157,7 +157,7 @@ NEST = 1.0  # a loop nest
 INNER = 0.2  # one that makes a number for each index of a batch
 CALL = {"f": 3e-8, "c": 1.5e-7}  # seconds of each call of BLAS besides, by kind of numbers
 # how much longer the steps must take by the model, several of them or a single one: it saves no intermediate
-CHAIN, ALONE = 1.45, 2.5
+CHAIN, ALONE = 1.1, 2.5
 
 
 def pays(plan: ProductFusionPlan) -> bool:
