@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..._base.options import get_options
-from ..cost_model import RATES
+from ..cost_model import FAR, RATES
 from ..dtypes import real_of
 from ..fusion import Labels, ProductFusionPlan
 from ..matrices import Contraction, Products, plan_products
@@ -158,13 +158,16 @@ INNER = 0.2  # one that makes a number for each index of a batch
 CALL = {"f": 3e-8, "c": 1.5e-7}  # seconds of each call of BLAS besides, by kind of numbers
 # how much longer the steps must take by the model, several of them or a single one: it saves no intermediate
 CHAIN, ALONE = 1.1, 2.5
+CHAIN_FAR = 1.45  # several that read and write more than caches hold: many streams take longer than one
 
 
 def pays(plan: ProductFusionPlan) -> bool:
     """Whether this should take less time than the steps one by one, with a margin: figures of a few tenths
     are no proof."""
-    margin = ALONE if len(plan.steps) == 1 else CHAIN
-    return margin * predict_lanes(plan).seconds < sum(_one_by_one(plan))
+    found = predict_lanes(plan)
+    several = CHAIN if found.moved_bytes < FAR else CHAIN_FAR
+    margin = ALONE if len(plan.steps) == 1 else several
+    return margin * found.seconds < sum(_one_by_one(plan))
 
 
 def _one_by_one(plan: ProductFusionPlan) -> Iterator[float]:
