@@ -47,7 +47,9 @@ PAGE = 1 << 12  # bytes between rows from which that is far
 APART = 1 << 20  # bytes of an array from which it matters: no core's own cache holds it
 ROW = 256  # bytes of a row from which it does not: the machine fetches what follows
 WORTH = 1.4  # times as long it should take before strips are, where measured ratios are a quarter less; but
-WORTH_CLOSE = 1.2  # for large results, which BLAS takes its time to write, and where it packs small operands
+WORTH_CLOSE = (
+    1.2  # for large results, which BLAS takes its time to write, and where it packs small operands
+)
 PACKED = 1 << 20  # multiplications of a product from which BLAS packs its operands first,
 PACKING = 2.5e-10  # seconds of a thread for each byte
 TINY = 512

@@ -319,6 +319,18 @@ def test_large_results_to_which_little_is_added_are() -> None:
     assert plan_products(outer, ((0, 2), (2, 1), (0, 1)), MODEL).copied_bytes == 0
 
 
+def test_batches_whose_operands_blas_packs_are() -> None:
+    """BLAS packs before each product from about a hundred rows on."""
+    orders = (3, 0, 2), (3, 2, 1), (3, 0, 1)
+
+    def batch(count: int, n: int) -> Contraction:
+        return Contraction({0: n, 1: n, 2: n, 3: count}, (3,), (0,), (1,), (2,))
+
+    assert chosen(batch(32, 128), *orders)
+    assert chosen(batch(8, 256), *orders)
+    assert not chosen(batch(32, 96), *orders)  # multiplied as they lie
+
+
 def test_small_work_is_not() -> None:
     orders = (0, 2), (2, 1), (0, 1)
     small = Contraction({0: 20, 1: 100, 2: 100}, (), (0,), (1,), (2,))
