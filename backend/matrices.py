@@ -47,9 +47,7 @@ PAGE = 1 << 12  # bytes between rows from which that is far
 APART = 1 << 20  # bytes of an array from which it matters: no core's own cache holds it
 ROW = 256  # bytes of a row from which it does not: the machine fetches what follows
 WORTH = 1.4  # times as long it should take before strips are, where measured ratios are a quarter less; but
-WORTH_CLOSE = (
-    1.2  # for large results, which BLAS takes its time to write, and where it packs small operands
-)
+WORTH_CLOSE = 1.2  # for large results, which BLAS takes its time to write, or where it packs a lot
 PACKED = 1 << 20  # multiplications of a product from which BLAS packs its operands first,
 PACKING = 2.5e-10  # seconds of a thread for each byte
 TINY = 512
@@ -236,7 +234,7 @@ def clearing_seconds(step: Contraction, model: CostModel) -> float:
 
 def _packing_seconds(step: Contraction, found: Products, model: CostModel) -> float:
     """What `plan_matrices` leaves out as well: before each of many products of a hundred rows or a few, BLAS
-    packs both operands, which takes half as long as the product itself (128 by 128 by 128: 29 GFLOP/s on a
+    packs both operands, which takes three quarters as long as the product itself (128 by 128 by 128: 29 GFLOP/s on a
     thread that reaches 51 with large matrices, and 47 with the largest that are not packed)."""
     m, n, k = map(step.size, (found.rows, found.columns, found.contracted))
     if found.calls < WIDE or m * n * k < PACKED:
