@@ -234,8 +234,8 @@ def clearing_seconds(step: Contraction, model: CostModel) -> float:
 
 def _packing_seconds(step: Contraction, found: Products, model: CostModel) -> float:
     """What `plan_matrices` leaves out as well: before each of many products of a hundred rows or a few, BLAS
-    packs both operands, which takes three quarters as long as the product itself (128 by 128 by 128: 29 GFLOP/s on a
-    thread that reaches 51 with large matrices, and 47 with the largest that are not packed)."""
+    packs both operands, which takes three quarters as long as the product itself (128 by 128 by 128: 29
+    GFLOP/s on a thread that reaches 51 with large matrices, and 47 with the largest that are not packed)."""
     m, n, k = map(step.size, (found.rows, found.columns, found.contracted))
     if found.calls < WIDE or m * n * k < PACKED:
         return 0.0
