@@ -47,9 +47,11 @@ PAGE = 1 << 12  # bytes between rows from which that is far
 APART = 1 << 20  # bytes of an array from which it matters: no core's own cache holds it
 ROW = 256  # bytes of a row from which it does not: the machine fetches what follows
 WORTH = 1.4  # times as long it should take before strips are, where measured ratios are a quarter less; but
-WORTH_CLOSE = 1.2  # for large results, which BLAS takes its time to write, or where it packs a lot
-PACKED = 1 << 20  # multiplications of a product from which BLAS packs its operands first,
-PACKING = 2.5e-10  # seconds of a thread for each byte
+WORTH_CLOSE = 1.2  # for large results, which BLAS takes its time to write, or where it packs panels
+IN_PLACE = (
+    1 << 20
+)  # multiplications of a product below which BLAS reads operands where they lie; others
+IN_PANELS = 2.5e-10  # it packs into panels of its own first: seconds of a thread for each byte
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
 TINY_REAL = 0.4  # of what the model says of such batches of real ones, from 2 by 2 to 8 by 8
@@ -213,12 +215,12 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
         return matrices
     if batch > 1 and m * n * k < TINY:
         return min(_loop_nest(step, orders, model), matrices)  # by seconds
-    packing = _packing_seconds(step, matrices, model)
-    by_blas = matrices.seconds + clearing_seconds(step, model) + packing
+    in_panels = _panelling_seconds(step, matrices, model)
+    by_blas = matrices.seconds + clearing_seconds(step, model) + in_panels
     if by_blas < (SOON_ALONE if is_alone(batch, m, n, k) else SOON):
         return matrices
     in_strips = plan_strips(step, orders, model)
-    worth = WORTH_CLOSE if step.nbytes[2] >= FAR or packing else WORTH
+    worth = WORTH_CLOSE if step.nbytes[2] >= FAR or in_panels else WORTH
     if in_strips is None or by_blas < in_strips.seconds * worth:
         return matrices
     seconds, copied_bytes, (lhs, rhs) = in_strips
@@ -232,14 +234,15 @@ def clearing_seconds(step: Contraction, model: CostModel) -> float:
     return 2 * out / model.stream if step.amounts[3] > 1 and out >= CLEARED else 0.0
 
 
-def _packing_seconds(step: Contraction, found: Products, model: CostModel) -> float:
-    """What `plan_matrices` leaves out as well: before each of many products of a hundred rows or a few, BLAS
-    packs both operands, which takes three quarters as long as the product itself (128 by 128 by 128: 29
-    GFLOP/s on a thread that reaches 51 with large matrices, and 47 with the largest that are not packed)."""
+def _panelling_seconds(step: Contraction, found: Products, model: CostModel) -> float:
+    """What `plan_matrices` leaves out as well, and what counts beside strips alone: before each of many
+    products of a hundred rows or a few, BLAS packs both operands into panels, which takes three quarters as
+    long as the product itself (128 by 128 by 128: 29 GFLOP/s on a thread that reaches 51 with large matrices,
+    and 47 with the largest that are read where they lie)."""
     m, n, k = map(step.size, (found.rows, found.columns, found.contracted))
-    if found.calls < WIDE or m * n * k < PACKED:
+    if found.calls < WIDE or m * n * k < IN_PLACE:
         return 0.0
-    return found.calls * (m + n) * k * step.itemsize * PACKING / model.threads
+    return found.calls * (m + n) * k * step.itemsize * IN_PANELS / model.threads
 
 
 _PLANS: Quick[Products] = Quick("plans of products", 4096)

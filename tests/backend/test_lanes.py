@@ -269,16 +269,10 @@ def test_what_pays() -> None:
         assert pays(product(100000, 3, dtype, steps=3))
         assert not pays(product(10000, 16, dtype))
         assert not pays(product(10000, 16, dtype, steps=2))
-    near, far = (
-        5000,
-        1000000,
-    )  # what caches hold, and more: many streams are slower than they should be
+    near, far = 5000, 1000000  # what caches hold, and more, where the model is too hopeful
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            einloom.backend.cpu.lanes,
-            "_one_by_one",
-            lambda plan: [1.3 * predict_lanes(plan).seconds],
-        )
+        own = einloom.backend.cpu.lanes
+        patch.setattr(own, "_one_by_one", lambda plan: [1.3 * predict_lanes(plan).seconds])
         assert pays(product(near, 3, steps=2))
         assert not pays(product(far, 3, steps=2))
     assert not pays(product(100000, 8))
