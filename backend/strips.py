@@ -30,6 +30,8 @@ STARTED = 5e-6  # seconds before the kernel begins
 ALONE = 1 << 20  # multiplications, and as many as are worth writing, that one thread has soon done
 WRITING = 16  # multiplications that take as long as it takes to write what they are added up to
 SHORT = 64  # rows and columns of a tile that is not cut further
+SHARES = 16  # of the sums of such a tile, at most, each of so many
+SHARE = 1 << 19  # multiplications at least
 
 
 class Strips(NamedTuple):
@@ -101,8 +103,16 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
 
 
 def is_alone(batch: int, m: int, n: int, k: int) -> bool:
-    """Whether one thread computes it all: little work, or a single tile."""
-    return batch * m * n * (k + WRITING) < ALONE or (batch == 1 and max(m, n) <= SHORT)
+    """Whether one thread computes it all: little work."""
+    is_one_tile = batch == 1 and max(m, n) <= SHORT and share_length(batch, m, n, k) == k
+    return is_one_tile or batch * m * n * (k + WRITING) < ALONE
+
+
+def share_length(batch: int, m: int, n: int, k: int) -> int:
+    """How many contracted elements one thread adds up where a single tile has long sums; k where others have
+    tiles of their own. It depends on sizes alone, and so results do not depend on the number of threads."""
+    shares = min(SHARES, batch * m * n * k // SHARE) if batch == 1 and max(m, n) <= SHORT else 1
+    return k if shares < 2 else -(-k // (shares * RUN)) * RUN
 
 
 def _long(step: Contraction, order: Order) -> Order:

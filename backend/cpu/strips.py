@@ -2,7 +2,8 @@
 
 out[b, i, j] = sum_k left[b, i, k] * right[b, k, j], where columns j are what lies one after another in the
 result: `left` is lhs or rhs. What lies badly is copied first, where `plan_strips` of backend/strips.py says
-so. Scratch: such copies; some strips of `right` and a block of sums for each thread.
+so. Where a single tile has long sums, shares of these are added up apart, and then their results. Scratch:
+such copies and results; some strips of `right` and a block of sums for each thread.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..catalogue import DotDims
 from ..cost_model import FAR
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
-from ..strips import LINE, PART, SHORT, is_alone
+from ..strips import LINE, PART, SHORT, is_alone, share_length
 from .address import address
 from .buffers import LARGE, empty_as
 from .kernels.strips import GROUP, multiply_strips
@@ -60,6 +61,10 @@ def bind_strips(
     )
     odd = dtype.itemsize - 1  # bits of an address at which no element lies
     kept: list[tuple[Any, _Prepared | None]] = [(None, None)]
+    shares = _shares(dims)
+    order = tuple(range(len(output.shape))) if output.layout is None else output.layout
+    back = tuple(np.argsort(order))
+    sums_shape = (shares, *(output.shape[axis] for axis in order))
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         target = empty_as(output) if out is None else out
@@ -67,6 +72,16 @@ def bind_strips(
             x if copy is None else move(empty_as(copy), x)
             for x, copy in zip((lhs, rhs), copies, strict=True)
         )
+        if shares == 1:
+            return run_into(target, lhs, rhs)
+        sums = np.empty(sums_shape, dtype)
+        run_into(sums[0].transpose(back), lhs, rhs)
+        with np.errstate(all="ignore"):
+            np.add.reduce(sums, axis=0, out=target.transpose(order))
+        return target
+
+    def run_into(target: Any, lhs: Any, rhs: Any) -> Any:
+        """The result, or those of shares, which follow each other."""
         key = (num_threads(), target.strides, lhs.strides, rhs.strides)
         places = address(target), address(lhs), address(rhs)
         seen, now = kept[0]  # read once: another thread may put its own there at any time
@@ -126,11 +141,17 @@ def _arranged(
 
 
 def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
-    """Upper bound of the scratch of all threads."""
-    sizes = _sizes(dims, _is_turned(dims, output), output.dtype.itemsize, threads)
-    return threads * (
+    """Upper bound of the scratch of all threads, and of results of shares."""
+    sizes, shares = _sizes(dims, _is_turned(dims, output), output.dtype.itemsize, threads), _shares(dims)
+    of_threads = threads * (
         _elements(sizes, output.dtype) * output.dtype.itemsize + 9 * 8 * _places(sizes)
     )
+    return of_threads + (shares * output.nbytes if shares > 1 else 0)
+
+
+def _shares(dims: DotDims) -> int:
+    """Of the contracted elements, each added up apart."""
+    return -(-dims.k // share_length(dims.batch, dims.m, dims.n, dims.k))
 
 
 def _is_turned(dims: DotDims, output: ArraySpec) -> bool:
@@ -145,9 +166,11 @@ def _prepared(
 ) -> _Prepared:
     sizes = _sizes(dims, is_turned, out.itemsize, threads)
     m, n, _, rows, columns, _ = sizes
-    tiles = dims.batch * -(-m // rows) * -(-n // columns)
+    tiles = dims.batch * -(-m // rows) * -(-n // columns) * _shares(dims)
     tables = _tables(dims, is_turned, out, lhs, rhs)
-    settings = np.array([*sizes, out.nbytes >= FAR, 2 if out.dtype.kind == "c" else 1])
+    length = share_length(dims.batch, dims.m, dims.n, dims.k)
+    parts = 2 if out.dtype.kind == "c" else 1
+    settings = np.array([*sizes, out.nbytes >= FAR, parts, length, out.nbytes])
     one = is_alone(dims.batch, dims.m, dims.n, dims.k)
     return _Prepared(tiles, _elements(sizes, out.dtype), _places(sizes), (*tables, settings), one)
 

@@ -23,6 +23,7 @@ from einloom.backend.cpu import cpu, strips
 from einloom.backend.cpu.address import address
 from einloom.backend.matrices import Contraction, plan_products
 from einloom.backend.spec import ArraySpec
+from einloom.backend.strips import share_length
 
 BACKEND = cpu()
 NOBODY = 0  # PROT_NONE
@@ -40,6 +41,8 @@ MORE: list[tuple[str, Call]] = [
     ("first in both", dot((300, 30), (300, 50), contracting=((0,), (0,)))),
     ("three parts of contracted elements", dot((9, 600), (600, 25), contracting=((1,), (0,)))),
     *(("a vector", dot(*x)) for x in (((7, 40), (40,), ((), ()), ((1,), (0,))),)),
+    ("long sums of a tile", dot((24, 9000), (20, 9000), contracting=((1,), (1,)))),
+    ("of a tile in its own order", dot((3, 700, 17), (700, 3, 31), contracting=((0, 1), (1, 0)))),
     ("a number for each matrix", dot((5, 40), (5, 40), ((0,), (0,)), ((1,), (1,)))),
 ]
 
@@ -204,8 +207,16 @@ def test_nothing_beyond_the_operands_is_read(dtype: str, rng: np.random.Generato
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_same_bits_for_any_number_of_threads(dtype: str, rng: np.random.Generator) -> None:
-    call = dot((3, 270, 300), (3, 300, 90), ((0,), (0,)), ((2,), (1,)))
+@pytest.mark.parametrize(
+    "call",
+    [
+        dot((3, 270, 300), (3, 300, 90), ((0,), (0,)), ((2,), (1,))),
+        dot((24, 9000), (20, 9000), contracting=((1,), (1,))),  # shares of sums
+    ],
+)
+def test_same_bits_for_any_number_of_threads(
+    dtype: str, call: Call, rng: np.random.Generator
+) -> None:
     arrays = operands(call, dtype, "C", rng)
     results = []
     for threads in (1, 2, 3, 8):
@@ -244,6 +255,18 @@ def test_scratch_is_bounded() -> None:
     copies = 2 * specs[0].nbytes  # of operands, were their strides no whole elements
     assert 0 < one - copies < 1 << 20
     assert eight - copies <= 8 * (one - copies)
+
+
+def test_long_sums_of_a_tile_are_shared_out(rng: np.random.Generator) -> None:
+    """As many are added up apart as are worth a thread, whatever the number of threads."""
+    assert share_length(1, 24, 24, 240_000) == 15_008  # 16 shares
+    assert share_length(1, 24, 24, 1200) == 1200  # too few
+    assert share_length(1, 65, 24, 240_000) == 240_000  # tiles of their own
+    assert share_length(2, 24, 24, 240_000) == 240_000
+    call = dot((24, 40_000), (20, 40_000), contracting=((1,), (1,)))
+    out = np.full((20, 24), np.nan).T
+    arrays = operands(call, "float64", "C", rng)
+    near(in_strips(call, *arrays, out=out), call, *arrays)
 
 
 # ---- when they are chosen ------------------------------------------------------------------------
@@ -355,7 +378,8 @@ def test_addresses_of_arrays(n: int) -> None:
     [
         ((64, 16, 16), (64, 16, 16), ((0,), (0,)), True),
         ((2000, 4), (4, 19), ((), ()), True),
-        ((60, 5000), (5000, 60), ((), ()), True),  # one tile
+        ((60, 280), (280, 60), ((), ()), True),  # one tile
+        ((60, 5000), (5000, 60), ((), ()), False),  # whose sums are long
         ((400, 400), (400, 400), ((), ()), False),
     ],
 )

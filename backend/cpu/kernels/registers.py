@@ -293,9 +293,9 @@ def pack_rows(line: int) -> Any:
 
 
 def turn_lines(line: int) -> Any:
-    """turn_lines(like, to, pitch, src, places, first): for r and c below the elements of a line, the element
-    r at the address src + places[first + c] becomes element c of the line at the address to + r * pitch. The
-    table of places is an address."""
+    """turn_lines(like, to, pitch, src, places, first, ahead): for r and c below the elements of a line, the
+    element r at the address src + places[first + c] becomes element c of the line at the address to + r *
+    pitch. The table of places is an address. What lies so many bytes ahead of the elements is brought near."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
@@ -304,14 +304,14 @@ def turn_lines(line: int) -> Any:
 
     @intrinsic  # type: ignore[untyped-decorator]
     def turn_lines(
-        typing: Any, like: Any, to: Any, pitch: Any, src: Any, places: Any, first: Any
+        typing: Any, like: Any, to: Any, pitch: Any, src: Any, places: Any, first: Any, ahead: Any
     ) -> Any:
         element, size, parts = number_of(like.dtype)
         n = line // (size * parts)
         vector = ir.VectorType(element, line // size)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            to, pitch, src, table, first = args[1:]
+            to, pitch, src, table, first, ahead = args[1:]
             table = builder.inttoptr(table, ir.IntType(64).as_pointer())
             vectors = []
             for c in range(n):
@@ -320,13 +320,14 @@ def turn_lines(line: int) -> Any:
                 vectors.append(
                     builder.load(builder.inttoptr(address, vector.as_pointer()), align=size)
                 )
+                prefetch(builder, builder.add(address, ahead))
             for r, x in enumerate(_transposed(builder, vectors, 8 * parts, n)):
                 address = builder.add(to, builder.mul(pitch, ir.Constant(pitch.type, r)))
                 builder.store(x, builder.inttoptr(address, vector.as_pointer()), align=size)
             return context.get_dummy_value()
 
         i = types.int64
-        return types.void(like, *[i] * 5), emit
+        return types.void(like, *[i] * 6), emit
 
     return turn_lines
 

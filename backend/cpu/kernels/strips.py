@@ -37,13 +37,14 @@ def multiply_strips(
     rows: Any,  # [3, axes]: sizes, strides in out and left
     columns: Any,  # [3, axes]: sizes, strides in out and right
     contracted: Any,  # [3, axes]: sizes, strides in left and right
-    sizes: Any,  # [8]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
-    # written whole goes past the caches; parts of an element, 2 of a complex one
+    sizes: Any,  # [10]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
+    # written whole goes past the caches; parts of an element, 2 of a complex one; contracted elements of a
+    # share of the sums, and bytes between results of such shares
     strip: Any,  # scratch: a strip of the right operand, and a block of sums
     places: Any,  # scratch [9, ...]: offsets of rows, columns, contracted elements in two arrays each; of
     # rows and columns of the block of sums; of rows that come next
 ) -> None:
-    """out[b, i, j] = sum_k left[b, i, k] * right[b, k, j] for tiles start..stop.
+    """out[s, b, i, j] = sum_k left[b, i, k] * right[b, k, j] over the k of share s, for tiles start..stop.
 
     A strip is as many columns of the right operand as the registers hold sums of, for some k. It is packed
     once for each tile and multiplied with all of its rows, which are read element by element, each
@@ -51,7 +52,7 @@ def multiply_strips(
     """
     size = strip.itemsize
     lanes = LINE // size
-    m, n, depth = sizes[0], sizes[1], sizes[2]
+    m, n = sizes[0], sizes[1]
     tile_rows, tile_columns, chunk = sizes[3], sizes[4], sizes[5]
     highest = (HIGHEST + sizes[7] - 1) // sizes[7]
     packed = strip.ctypes.data
@@ -71,13 +72,17 @@ def multiply_strips(
     for c in range(WIDEST * lanes):
         places[7, c] = c * size
     down, across = (m + tile_rows - 1) // tile_rows, (n + tile_columns - 1) // tile_columns
+    shares = (sizes[2] + sizes[8] - 1) // sizes[8]
     known_i, known_j, known_k = -1, -1, -1
     rows_are_lines = True
     for tile in range(start, stop):
         i0, j0 = tile % down * tile_rows, tile // down % across * tile_columns
         n_i, n_j = min(tile_rows, m - i0), min(tile_columns, n - j0)
         to, of_left, of_right = out, left, right
-        rest = tile // (down * across)
+        share, rest = tile // (down * across) % shares, tile // (down * across) // shares
+        first_k = share * sizes[8]
+        last_k = min(sizes[2], first_k + sizes[8])
+        to += share * sizes[9]
         for axis in range(batch.shape[1] - 1, -1, -1):
             at = rest % batch[0, axis]
             rest //= batch[0, axis]
@@ -97,8 +102,8 @@ def multiply_strips(
             known_j = j0
         all_lines = (n_j + lanes - 1) // lanes
         strips = (all_lines + WIDEST - 1) // WIDEST
-        for k0 in range(0, depth, chunk):
-            n_k = min(chunk, depth - k0)
+        for k0 in range(first_k, last_k, chunk):
+            n_k, adds = min(chunk, last_k - k0), k0 > first_k
             if k0 != known_k:
                 walk(contracted, k0, n_k, places[4], places[5])
                 known_k = k0
@@ -132,10 +137,10 @@ def multiply_strips(
                         for at in range(lines):
                             pack_turned(
                                 strip, source + at * LINE, lines * LINE, of_right, places, of_columns,
-                                j + at * lanes, n_k, lanes, size,
+                                j + at * lanes, n_k, lanes, size, n_k * size if strips == 1 else 0,
                             )  # fmt: skip
                     # columns of each line one after another; all of them whole cache lines
-                    is_direct, is_streamed = True, sizes[6] == 1 and n_k == depth and rows_are_lines
+                    is_direct, is_streamed = True, sizes[6] == 1 and n_k == sizes[2] and rows_are_lines
                     for at in range(0, count, lanes):
                         is_streamed &= (to + places[2, j + at]) % LINE == 0
                         for c in range(j + at + 1, j + min(at + lanes, count)):
@@ -156,7 +161,7 @@ def multiply_strips(
                         if is_direct:
                             multiply_strip(
                                 strip, height, lines, to, to_rows, to_columns, j, of_left, of_rows, i,
-                                left_offsets, source, right_offsets, s >= direct, n_k, count, k0 > 0,
+                                left_offsets, source, right_offsets, s >= direct, n_k, count, adds,
                                 is_streamed, later,
                             )  # fmt: skip
                         else:
@@ -168,7 +173,7 @@ def multiply_strips(
                             for r in range(height):
                                 add_line(
                                     strip, to + places[0, i + r], places, j, count,
-                                    sums + places[6, r], k0 > 0,
+                                    sums + places[6, r], adds,
                                 )  # fmt: skip
                         i += height
 
@@ -176,7 +181,7 @@ def multiply_strips(
 @part
 def pack_turned(
     strip: Any, to: int, pitch: int, src: int, places: Any, columns: int, first: int, depth: int,
-    lanes: int, size: int,
+    lanes: int, size: int, ahead: int,
 ) -> None:  # fmt: skip
     """One line of columns of a strip, which do not lie one after another: contracted elements that do are
     transposed in registers. The places are those of `multiply_strips`, `columns` is the address of those of
@@ -188,7 +193,7 @@ def pack_turned(
             for c in range(1, lanes):
                 is_run &= places[5, k + c] == places[5, k] + c * size
         if is_run:
-            turn_lines(strip, to + k * pitch, pitch, src + places[5, k], columns, first)
+            turn_lines(strip, to + k * pitch, pitch, src + places[5, k], columns, first, ahead)
             k += lanes
             continue
         for c in range(lanes):
