@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .._base.caches import Quick
 from .._base.options import get_options
@@ -46,6 +46,7 @@ BROKEN = 1.5e-8  # seconds for each row of small matrices that lies far from the
 PAGE = 1 << 12  # bytes between rows from which that is far
 APART = 1 << 20  # bytes of an array from which it matters: no core's own cache holds it
 ROW = 256  # bytes of a row from which it does not: the machine fetches what follows
+SUMS = 5e-5  # seconds before sums of products begin
 WORTH = 1.4  # times as long it should take before strips are, where measured ratios are a quarter less; but
 WORTH_CLOSE = 1.2  # for large results, which BLAS takes its time to write, or where it packs panels
 IN_PLACE = (
@@ -190,6 +191,14 @@ def orders_of(
     )
 
 
+By = Literal["products", "strips", "sums"]
+"""
+products  of matrices, or a loop nest
+strips    by our own kernel; what is packed then is what `plan_strips` says
+sums      one operand has all labels: it is multiplied by the other one, and added up, as it lies in memory
+"""
+
+
 class Products(NamedTuple):
     """A plan: `calls` products [m, k] x [k, n], and what is copied first or after; without calls, a loop nest
     over the elements of the result."""
@@ -201,7 +210,7 @@ class Products(NamedTuple):
     columns: Labels = ()
     contracted: Labels = ()
     calls: int = 1
-    in_strips: bool = False  # by our own kernel; what is packed then is what `plan_strips` says
+    by: By = "products"
 
 
 def plan_products(step: Contraction, orders: Orders, model: CostModel | None = None) -> Products:
@@ -215,6 +224,8 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
         return matrices
     if batch > 1 and m * n * k < TINY:
         return min(_loop_nest(step, orders, model), matrices)  # by seconds
+    if min(m, n) == 1 and (in_sums := _in_sums(step, matrices, model)) is not None:
+        return in_sums
     in_panels = _panelling_seconds(step, matrices, model)
     by_blas = matrices.seconds + clearing_seconds(step, model) + in_panels
     if by_blas < (SOON_ALONE if is_alone(batch, m, n, k) else SOON):
@@ -224,7 +235,20 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
     if in_strips is None or by_blas < in_strips.seconds * worth:
         return matrices
     seconds, copied_bytes, (lhs, rhs) = in_strips
-    return Products(seconds, copied_bytes, (lhs, rhs, False), in_strips=True)
+    return Products(seconds, copied_bytes, (lhs, rhs, False), by="strips")
+
+
+def _in_sums(step: Contraction, found: Products, model: CostModel) -> Products | None:
+    """The same by sums of products, where BLAS would need a copy of the operand that has all labels."""
+    batch, m, n, k = step.amounts
+    if not found.packed[0 if n == 1 else 1] or batch * m * n * k < max(1, get_options().small):
+        return None
+    streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
+    computed = batch * m * n * k / (model.products * step.rate * model.nest)
+    seconds = SUMS + max(streamed, computed)
+    if found.seconds < seconds * WORTH:
+        return None
+    return Products(seconds, 0, (False, False, False), by="sums")
 
 
 def clearing_seconds(step: Contraction, model: CostModel) -> float:

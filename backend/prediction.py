@@ -109,7 +109,8 @@ def product_seconds(
         return ProductSeconds(found.seconds, found.seconds, found.seconds)
     matrices, in_blocks = plan_matrices(step, orders), panel_seconds(step, orders)
     clearing = clearing_seconds(step, model)
-    compiled = found.seconds if found.in_strips or found.calls == 0 else found.seconds + clearing
+    is_nest = found.by != "products" or found.calls == 0
+    compiled = found.seconds if is_nest else found.seconds + clearing
     return ProductSeconds(
         matrices.seconds + clearing,
         compiled if in_blocks is None else min(compiled, in_blocks),

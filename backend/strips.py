@@ -30,7 +30,9 @@ STARTED = 5e-6  # seconds before the kernel begins
 ALONE = 1 << 20  # multiplications, and as many as are worth writing, that one thread has soon done
 WRITING = 16  # multiplications that take as long as it takes to write what they are added up to
 SHORT = 64  # rows and columns of a tile that is not cut further
-SHARES = 16  # of the sums of such a tile, at most, each of so many
+SMALL = 1 << 14  # elements of a result, whose sums are shared out if they are so many
+DEEP = 8  # times as long as it has rows and columns
+SHARES = 16  # of sums, at most, each of so many
 SHARE = 1 << 19  # multiplications at least
 
 
@@ -109,9 +111,11 @@ def is_alone(batch: int, m: int, n: int, k: int) -> bool:
 
 
 def share_length(batch: int, m: int, n: int, k: int) -> int:
-    """How many contracted elements one thread adds up where a single tile has long sums; k where others have
-    tiles of their own. It depends on sizes alone, and so results do not depend on the number of threads."""
-    shares = min(SHARES, batch * m * n * k // SHARE) if batch == 1 and max(m, n) <= SHORT else 1
+    """How many contracted elements one thread adds up where a small result has long sums; k where tiles of
+    the result are shared out. It depends on sizes alone, so that results do not depend on the number of
+    threads."""
+    is_small = batch == 1 and m * n <= SMALL and k >= DEEP * max(m, n)
+    shares = min(SHARES, m * n * k // SHARE) if is_small else 1
     return k if shares < 2 else -(-k // (shares * RUN)) * RUN
 
 

@@ -24,7 +24,7 @@ from ..matrices import (
 )
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, compute_dtype
-from . import blocked, loops, strips, sum_product
+from . import blocked, loops, strips, sum_product, sums
 from .buffers import allocator
 from .cast import bind_cast
 from .fused import bind_fused, fused_scratch_bytes
@@ -34,7 +34,7 @@ from .pairs import are_mixed, as_pairs, bind_pairs, pays
 from .sharing import BLAS
 
 Engine = Literal[
-    "zeros", "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sum product"
+    "zeros", "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sums", "sum product"
 ]  # fmt: skip
 ROW = 16  # columns of a matrix from which a compiled kernel beats numpy.matmul's loops
 # int64 and int32, 10^9 multiplications a second on one thread of an x86-64 CPU with AVX-512 (m x k x n):
@@ -63,6 +63,8 @@ def dot_engine(
                   take longer with them (`panel_seconds`)
     strips        real numbers with enough work, where BLAS has few rows to work with, would copy operands, or
                   write a large result that it adds little to, and should take longer (`plan_strips`)
+    sums          a vector beside an operand that has all labels, and that BLAS would need a copy of: products
+                  are added up as it is read
     gemm          one matrix product of BLAS dtype
     loops         something is contracted, enough work for a compiled loop nest, and: matrices so small that
                   calling BLAS for each would take longer, or integers and rows of 16 or more
@@ -117,8 +119,8 @@ def _engine(
         return _by_blas(dims)
     if is_blas and provider == "native":
         return _without_blas(dims, inputs, output)
-    if dtype.char in strips.DTYPES and plan_products(*_step(dims, inputs, output)).in_strips:
-        return "strips"
+    if is_blas and (by := plan_products(*_step(dims, inputs, output)).by) != "products":
+        return by
     if is_blas and dims.batch == 1 and dims.k > 1:
         return "gemm"
     if _suits_loops(dims, inputs, output, is_blas):
@@ -158,7 +160,8 @@ def _able(dims: DotDims, dtype: np.dtype[np.generic]) -> dict[Engine, bool]:
         "batched gemm": is_blas and dims.batch > 1,
         "matmul": not is_blas,
         "loops": dtype.char in loops.DTYPES and dims.k <= loops.DEPTH,
-        "strips": dtype.char in strips.DTYPES,
+        "strips": is_blas,
+        "sums": is_blas and dims.k > 1 and min(dims.m, dims.n) == 1,
         "sum product": True,
     }
 
@@ -202,7 +205,7 @@ def _packed_for_strips(
 ) -> tuple[bool, bool]:
     """Whether lhs and rhs are copied for strips; none where these were only asked for."""
     found = plan_products(*_step(dims, inputs, output))
-    return found.packed[:2] if found.in_strips else (False, False)
+    return found.packed[:2] if found.by == "strips" else (False, False)
 
 
 def _step(
@@ -244,7 +247,7 @@ def uses_threads(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
         return matrices_use_threads(dims, inputs, output)
     if engine == "strips":
         return strips.uses_threads(dims, inputs, _packed_for_strips(dims, inputs, output))
-    return engine in ("loops", "blocked") or (
+    return engine in ("loops", "blocked", "sums") or (
         engine == "multiply" and _large_multiply(output) is not None
     )
 
@@ -269,6 +272,8 @@ def bind_dot_general(
         return _bind_converted(binder, attrs, inputs, output, np.dtype(np.float32))
     if engine == "strips":
         return strips.bind_strips(dims, inputs, output, _packed_for_strips(dims, inputs, output))
+    if engine == "sums":
+        return sums.bind_sums(dims, inputs, output)
     if engine == "loops":
         return loops.bind_loops(dims, output)
     if engine == "multiply":
@@ -377,6 +382,8 @@ def dot_scratch_bytes(
             x.nbytes for x, packed in zip(inputs, packs, strict=True) if x.layout is None or packed
         )
         return strips.strips_bytes(dims, output, threads or num_threads()) + copies
+    if engine == "sums":
+        return sums.sums_bytes(dims, inputs, output, threads or num_threads())
     if engine == "multiply":
         plan = _large_multiply(output)
         if plan is None:

@@ -2,7 +2,7 @@
 
 out[b, i, j] = sum_k left[b, i, k] * right[b, k, j], where columns j are what lies one after another in the
 result: `left` is lhs or rhs. What lies badly is copied first, where `plan_strips` of backend/strips.py says
-so. Where a single tile has long sums, shares of these are added up apart, and then their results. Scratch:
+so. Where a small result has long sums, shares of these are added up apart, and then their results. Scratch:
 such copies and results; some strips of `right` and a block of sums for each thread.
 """
 
@@ -142,7 +142,10 @@ def _arranged(
 
 def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     """Upper bound of the scratch of all threads, and of results of shares."""
-    sizes, shares = _sizes(dims, _is_turned(dims, output), output.dtype.itemsize, threads), _shares(dims)
+    sizes, shares = (
+        _sizes(dims, _is_turned(dims, output), output.dtype.itemsize, threads),
+        _shares(dims),
+    )
     of_threads = threads * (
         _elements(sizes, output.dtype) * output.dtype.itemsize + 9 * 8 * _places(sizes)
     )
@@ -180,7 +183,8 @@ def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape
     m, n, k = (dims.n, dims.m, dims.k) if is_turned else (dims.m, dims.n, dims.k)
     width = WIDEST * (LINE // itemsize)
     rows, columns = _cut(m, -(-m // TILE[0]), HIGHEST), _cut(n, -(-n // TILE[1]), width)
-    wanted = 4 * threads if threads > 1 and not is_alone(dims.batch, m, n, k) else 1
+    is_cut = threads > 1 and _shares(dims) == 1 and not is_alone(dims.batch, m, n, k)
+    wanted = 4 * threads if is_cut else 1
     while dims.batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
         if rows >= columns and rows > SHORT:
             rows = _cut(rows, 2, HIGHEST)

@@ -115,6 +115,15 @@ LADDER: list[tuple[str, Call, dict[str, str]]] = [
             **dict.fromkeys(("blas inf", "half inf"), "gemm"),
         },
     ),
+    (
+        "a vector, contracted axes apart",
+        dot((60, 60, 60, 60), (60, 60), contracting=((1, 3), (0, 1))),
+        {
+            **dict.fromkeys(("blas 0", "half 0"), "sums"),
+            **dict.fromkeys(("blas inf", "half inf"), "gemm"),
+            "compiled 0": "blocked",
+        },
+    ),
 ]
 
 
@@ -143,16 +152,19 @@ def test_ladder() -> None:
 ASKED: dict[str, dict[str, tuple[str, ...]]] = {
     # engine that is asked for: by dtype or its kind, what runs each call of LADDER but the empty ones;
     # "" and kinds that are not here: the ladder's own choice
-    "multiply": {"any": ("", "", "", "multiply", *("",) * 5)},
-    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", *("gemm",) * 3)),
+    "multiply": {"any": ("", "", "", "multiply", *("",) * 6)},
+    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", *("gemm",) * 4)),
     "batched gemm": dict.fromkeys(
-        ("blas", "half"), (*("",) * 4, "batched gemm", "batched gemm", *("",) * 3)
+        ("blas", "half"), (*("",) * 4, "batched gemm", "batched gemm", *("",) * 4)
     ),
-    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 9),
-    "loops": dict.fromkeys(("compiled", "blas", "half"), (*("loops",) * 6, "", "loops", "loops")),
-    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 9),
-    "strips": dict.fromkeys(("half", "blas"), ("strips",) * 9),
-    "sum product": {"any": ("sum product",) * 9},
+    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 10),
+    "loops": dict.fromkeys(
+        ("compiled", "blas", "half"), (*("loops",) * 6, "", "loops", "loops", "loops")
+    ),
+    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 10),
+    "strips": dict.fromkeys(("half", "blas"), ("strips",) * 10),
+    "sums": dict.fromkeys(("half", "blas"), (*("",) * 9, "sums")),
+    "sum product": {"any": ("sum product",) * 10},
     "lanes": {},
 }
 

@@ -257,11 +257,12 @@ def test_scratch_is_bounded() -> None:
     assert eight - copies <= 8 * (one - copies)
 
 
-def test_long_sums_of_a_tile_are_shared_out(rng: np.random.Generator) -> None:
+def test_long_sums_of_a_small_result_are_shared_out(rng: np.random.Generator) -> None:
     """As many are added up apart as are worth a thread, whatever the number of threads."""
     assert share_length(1, 24, 24, 240_000) == 15_008  # 16 shares
     assert share_length(1, 24, 24, 1200) == 1200  # too few
-    assert share_length(1, 65, 24, 240_000) == 240_000  # tiles of their own
+    assert share_length(1, 24, 1024, 240_000) == 240_000  # tiles are shared out
+    assert share_length(1, 100, 100, 799) == 799
     assert share_length(2, 24, 24, 240_000) == 240_000
     call = dot((24, 40_000), (20, 40_000), contracting=((1,), (1,)))
     out = np.full((20, 24), np.nan).T
@@ -276,7 +277,7 @@ THIN = Contraction({0: 20, 1: 4000, 2: 400}, (), (0,), (1,), (2,))
 
 
 def chosen(step: Contraction, *orders: Any) -> bool:
-    return plan_products(step, orders, MODEL).in_strips  # type: ignore[arg-type]
+    return plan_products(step, orders, MODEL).by == "strips"  # type: ignore[arg-type]
 
 
 def test_thin_products_are_in_strips() -> None:
@@ -328,7 +329,7 @@ def test_large_results_to_which_little_is_added_are() -> None:
     step = Contraction(sizes, (), (2, 3, 5), (0, 1, 4), (6,))
     orders = (3, 2, 5, 6), (4, 6, 1, 0), (5, 0, 1, 3, 2, 4)
     found = plan_products(step, orders, MODEL)
-    assert found.in_strips
+    assert found.by == "strips"
     assert found.packed == (False, True, False)
     assert found.copied_bytes == step.nbytes[1]
     assert step.nbytes[2] > FAR

@@ -140,7 +140,10 @@ def multiply_strips(
                                 j + at * lanes, n_k, lanes, size, n_k * size if strips == 1 else 0,
                             )  # fmt: skip
                     # columns of each line one after another; all of them whole cache lines
-                    is_direct, is_streamed = True, sizes[6] == 1 and n_k == sizes[2] and rows_are_lines
+                    is_direct, is_streamed = (
+                        True,
+                        sizes[6] == 1 and n_k == sizes[2] and rows_are_lines,
+                    )
                     for at in range(0, count, lanes):
                         is_streamed &= (to + places[2, j + at]) % LINE == 0
                         for c in range(j + at + 1, j + min(at + lanes, count)):

@@ -22,7 +22,7 @@ SMALL = 1 << 18
 """Scalar multiplications below which a step stays on plain NumPy and never waits for a compiler."""
 
 ENGINES = (
-    "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sum product",
+    "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sums", "sum product",
     "lanes",
 )  # fmt: skip
 """Ways to run a contraction that may be asked for; see `dot_engine` of the CPU backend, and `product_groups`
@@ -61,7 +61,7 @@ class Options:
             numbers bit for bit, before kernels are loaded for them; `einsum` has others, which round
             otherwise, where what they save in a call is worth so long a wait. 0: they are loaded at once.
         engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips",
-            "sum product", "lanes": it runs every contraction that it can, however slow that is; None: the
+            "sums", "sum product", "lanes": it runs every contraction that it can, however slow that is; None: the
             fastest. For tests.
         provider: "blas"; or "native": products of matrices call no BLAS, but compiled kernels, or NumPy's
             elementwise loops below `small`; or "plain": BLAS and NumPy compute those of real and of complex
