@@ -47,23 +47,27 @@ MOST_AT_ONCE = 1000
 which would be looked through again and again. What cycles are among them wait for the next collection."""
 # the defaults: arguments that are not given are these very objects
 AUTO, KEEP, SAFE, NONE = "auto", "K", "safe", ()
+MISSING: Any = object()
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _remembering(front: F) -> F:
     """`front`, but an equation and plain arrays that were seen before go straight to what was compiled."""
 
+    # the equation apart from the arrays: a slice of all operands would take a twentieth of a small call
     @wraps(front)
-    def remembering(*operands: Any, **keywords: Any) -> Any:
-        if not keywords and operands and type(operands[0]) is str:
-            recent = _RECENT.items.get(operands[0])
+    def remembering(text: Any = MISSING, /, *arrays: Any, **keywords: Any) -> Any:
+        if type(text) is str and not keywords:
+            recent = _RECENT.items.get(text)
             if recent is not None and recent[0] is get_options():
-                result = recent[1](*operands[1:])
+                result = recent[1](*arrays)
                 if result is not None:
                     _RECENT.hits += 1
                     return result
             _RECENT.misses += 1
-        return front(*operands, **keywords)
+        if text is MISSING:
+            return front(**keywords)
+        return front(text, *arrays, **keywords)
 
     return cast(F, remembering)
 

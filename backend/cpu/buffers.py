@@ -88,12 +88,17 @@ class BufferCache:
 
     def _taken(self, size: int) -> Any:
         with self._lock:
-            self._collect()
+            if self._returned:
+                self._collect()
             self._release_when_scarce()
-            most = size + size // 4
-            fits = [(len(m), i) for i, m in enumerate(self._kept) if size <= len(m) <= most]
-            if fits:
-                memory = self._kept.pop(min(fits)[1])
+            best, most = -1, size + size // 4 + 1
+            for at in range(len(self._kept) - 1, -1, -1):  # what came back last may be in a cache
+                if size <= len(self._kept[at]) < most:
+                    best, most = at, len(self._kept[at])
+                    if most < size + mmap.PAGESIZE:
+                        break
+            if best >= 0:
+                memory = self._kept.pop(best)
                 self._hits += 1
             else:
                 self._misses += 1
@@ -135,7 +140,7 @@ class BufferCache:
         """From a destructor, which may interrupt this very cache: whoever holds the lock collects."""
         self._returned.append(memory)
         lock = self._lock
-        if lock.acquire(blocking=False):
+        if self._limit is not None and lock.acquire(blocking=False):  # else little is lent yet
             try:
                 self._collect()
             finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -27,10 +28,11 @@ from ..spec import ArraySpec, Axes, compute_dtype
 from . import blocked, loops, strips, sum_product, sums
 from .buffers import allocator
 from .cast import bind_cast
-from .fused import bind_fused, fused_scratch_bytes
+from .fused import bind_alone, bind_fused, fused_scratch_bytes
 from .matrices import bind_matrices, packed_bytes
 from .matrices import uses_threads as matrices_use_threads
 from .pairs import are_mixed, as_pairs, bind_pairs, pays
+from .quiet import quietly
 from .sharing import BLAS
 
 Engine = Literal[
@@ -49,6 +51,7 @@ BLOCK = 1 << 11  # multiplications per matrix from which packing beats numpy.mat
 HALF = 1 << 21  # multiplications per matrix of half precisions from which they are not converted
 NARROW = 32  # least rows, columns and contracted elements of such a matrix
 LARGER = 4  # times `small`: elements of a product without sums from which it is worth a compiler
+FREQUENT = 8  # of `small`: elements from which it is where it is asked for often
 
 
 def dot_engine(
@@ -407,22 +410,26 @@ def _bind_zeros(output: ArraySpec) -> Kernel:
 
 
 def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    # [batch, m, 1...] * [batch, 1..., n]; contracted axes have size 1 and are dropped
-    lhs_perm = dims.lhs_batch + dims.lhs_free + dims.lhs_contracting
-    rhs_perm = dims.rhs_batch + dims.rhs_free + dims.rhs_contracting
-    lhs_shape = [inputs[0].shape[axis] for axis in dims.lhs_batch + dims.lhs_free]
-    batch_shape = [inputs[1].shape[axis] for axis in dims.rhs_batch]
-    free_shape = [inputs[1].shape[axis] for axis in dims.rhs_free]
-    lhs_view = (*lhs_shape, *(1 for _ in free_shape))
-    rhs_view = (*batch_shape, *(1 for _ in dims.lhs_free), *free_shape)
-
+    # axes of the result as they lie in memory; those that an operand has not are of size 1 there, and
+    # contracted ones, all of size 1, are dropped
+    n_lhs = len(dims.lhs_batch + dims.lhs_free)
+    order = tuple(range(len(output.shape))) if output.layout is None else output.layout
+    shape = tuple(output.shape[axis] for axis in order)
+    of_lhs = dict(enumerate(dims.lhs_batch + dims.lhs_free))
+    of_rhs = dict(enumerate(dims.rhs_batch)) | dict(enumerate(dims.rhs_free, n_lhs))
+    lhs_perm = (*(of_lhs[axis] for axis in order if axis in of_lhs), *dims.lhs_contracting)
+    rhs_perm = (*(of_rhs[axis] for axis in order if axis in of_rhs), *dims.rhs_contracting)
+    lhs_view = tuple(output.shape[axis] if axis in of_lhs else 1 for axis in order)
+    rhs_view = tuple(output.shape[axis] if axis in of_rhs else 1 for axis in order)
     if lhs_perm == tuple(range(len(lhs_perm))):
         lhs_perm = ()
     if rhs_perm == tuple(range(len(rhs_perm))):
         rhs_perm = ()
-    make = allocator(output)
+    make = allocator(ArraySpec(output.dtype, shape))
+    back = tuple(sorted(range(len(order)), key=order.__getitem__))
     plan = _large_multiply(output)
     large = None if plan is None else bind_fused(plan)
+    multiply = _bind_often(ArraySpec(output.dtype, shape)) or _multiply
     # fewer axes take NumPy less time, where the arrays show them
     merged = ((dims.batch, dims.m, 1), (dims.batch, 1, dims.n), (dims.batch, dims.m, dims.n))
     is_plain = not lhs_perm and not rhs_perm and output.layout is None
@@ -430,21 +437,52 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         left = (lhs.transpose(lhs_perm) if lhs_perm else lhs).reshape(lhs_view)
         right = (rhs.transpose(rhs_perm) if rhs_perm else rhs).reshape(rhs_view)
-        if out is None:  # always an array, never a scalar
-            out = make()
+        # always an array, never a scalar
+        target = make() if out is None else out if output.layout is None else out.transpose(order)
         if large is not None:
-            shape = output.shape
-            return large(np.broadcast_to(left, shape), np.broadcast_to(right, shape), out=out)
-        target = out
-        if is_plain and all(x.flags.c_contiguous for x in (lhs, rhs, out)):
-            left, right, target = (
-                x.reshape(shape) for x, shape in zip((lhs, rhs, out), merged, strict=True)
-            )
-        with np.errstate(all="ignore"):
-            np.multiply(left, right, out=target)
-        return out
+            large(left, right, out=target)
+        else:
+            flat = target
+            if is_plain and all(x.flags.c_contiguous for x in (lhs, rhs, target)):
+                left, right, flat = (
+                    x.reshape(shape) for x, shape in zip((lhs, rhs, target), merged, strict=True)
+                )
+            multiply(left, right, flat)
+        if out is not None:
+            return out
+        return target if output.layout is None else target.transpose(back)
 
     return run
+
+
+def _multiply(left: Any, right: Any, out: Any) -> None:
+    if not out.dtype.hasobject:
+        quietly(np.multiply, left, right, out=out)
+        return
+    with np.errstate(all="ignore"):
+        np.multiply(left, right, out=out)
+
+
+def _bind_often(result: ArraySpec) -> Callable[[Any, Any, Any], None] | None:
+    """`often(left, right, out)` for a product without sums of medium size. NumPy takes less time for it than
+    loading a kernel does, but it may be asked for again and again: the kernel, which gives the same bits,
+    comes when NumPy took `options.patience` seconds for this product alone. None where NumPy is as fast, or
+    other bits would come."""
+    plan = _product_of(result)
+    run = bind_alone(plan) if result.size >= max(1, get_options().small / FREQUENT) else None
+    if run is None:
+        return None
+    spent = 0.0
+
+    def often(left: Any, right: Any, out: Any) -> None:
+        nonlocal spent
+        if spent >= get_options().patience and run((out,), (left, right)):
+            return
+        start = time.perf_counter()
+        _multiply(left, right, out)
+        spent += time.perf_counter() - start
+
+    return often
 
 
 def _large_multiply(output: ArraySpec) -> ElementwiseFusionPlan | None:
@@ -452,5 +490,9 @@ def _large_multiply(output: ArraySpec) -> ElementwiseFusionPlan | None:
     take as long for smaller ones."""
     if output.size < max(1, LARGER * get_options().small) or output.dtype.hasobject:
         return None
-    whole = ArraySpec(output.dtype, output.shape)
-    return ElementwiseFusionPlan((whole, whole), (FusionStep("multiply", (0, 1)),), (2,))
+    order = output.layout or range(len(output.shape))
+    return _product_of(ArraySpec(output.dtype, tuple(output.shape[axis] for axis in order)))
+
+
+def _product_of(result: ArraySpec) -> ElementwiseFusionPlan:
+    return ElementwiseFusionPlan((result, result), (FusionStep("multiply", (0, 1)),), (2,))

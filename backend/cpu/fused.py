@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,8 @@ SQUARE = 64  # elements along each side of a tile where one operand lies across 
 
 
 def bind_fused(plan: ElementwiseFusionPlan) -> Kernel | None:
-    """One kernel for `plan`; it returns its output, or a tuple of several."""
+    """One kernel for `plan`; it returns its output, or a tuple of several. Inputs may have size 1 where they
+    are broadcast."""
     values = plan.values()
     outputs = plan.output_specs()
     body = body_of(values, plan.steps, plan.outputs)
@@ -52,20 +54,35 @@ def bind_fused(plan: ElementwiseFusionPlan) -> Kernel | None:
         return in_blocks
     if math.prod(plan.shape) < max(1, get_options().small):
         return in_blocks
-    run = _Elementwise(body)
+    run = Elementwise(body)
     step = EVALUATE[plan.steps[0].op] if _is_alike(plan, values) else None
 
     def kernel(*inputs: Any, out: Any = None) -> Any:
         targets = _targets(outputs, out)
         if step is not None and too_early():
             with counted():
-                operands = tuple(inputs[k] for k in plan.steps[0].operands)
+                operands = tuple(_whole(inputs[k], plan.shape) for k in plan.steps[0].operands)
                 return over_blocks(step, targets[0], operands, cut=False)
         if not run(targets, inputs):
             return in_blocks(*inputs, out=targets if len(targets) > 1 else targets[0])
         return targets if len(targets) > 1 else targets[0]
 
     return kernel
+
+
+def bind_alone(plan: ElementwiseFusionPlan) -> Callable[[Any, Any], bool] | None:
+    """The kernel of one step that NumPy computes to the same numbers, on the caller's thread, whatever the
+    size: `run(outputs, inputs)` is false where an array lies between elements. None for other plans."""
+    values = plan.values()
+    body = body_of(values, plan.steps, plan.outputs)
+    if body is None or not _is_alike(plan, values):
+        return None
+    return partial(Elementwise(body), threads=1)
+
+
+def _whole(x: Any, shape: Shape) -> Any:
+    """x broadcast to this shape."""
+    return x if x.shape == shape else np.broadcast_to(x, shape)
 
 
 def _is_alike(plan: ElementwiseFusionPlan, values: Sequence[ArraySpec]) -> bool:
@@ -131,7 +148,8 @@ def _bind_blocks(plan: ElementwiseFusionPlan, values: Sequence[ArraySpec]) -> Ke
 
     def kernel(*inputs: Any, out: Any = None) -> Any:
         targets = _targets(outputs, out)
-        over_pieces(start_piece, targets[0], (*targets[1:], *inputs), BLOCK)
+        whole = (_whole(x, plan.shape) for x in inputs)
+        over_pieces(start_piece, targets[0], (*targets[1:], *whole), BLOCK)
         return targets if len(targets) > 1 else targets[0]
 
     return kernel
@@ -172,22 +190,26 @@ def _evaluator(
 # ---- generated elementwise kernels ------------------------------------------------------------
 
 
-class _Elementwise:
-    """Runs a body over arrays of one shape; tables are kept for the strides last seen."""
+class Elementwise:
+    """Runs a body over arrays that broadcast to one shape; tables are kept for the strides last seen."""
 
     def __init__(self, body: Body) -> None:
         self.body = body
         self.kept: tuple[Any, Any] = (None, None)
 
-    def __call__(self, outputs: tuple[Any, ...], inputs: tuple[Any, ...]) -> bool:
+    def __call__(
+        self, outputs: tuple[Any, ...], inputs: tuple[Any, ...], threads: int | None = None
+    ) -> bool:
+        """Fill the outputs, on so many threads; False if some array lies between elements."""
         arrays = (*outputs, *inputs)
-        key = tuple((x.strides, x.flags.aligned) for x in arrays)
+        key = tuple([(x.shape, x.strides, x.flags.aligned) for x in arrays])
         seen, tables = self.kept  # read once: another thread may put its own there at any time
         if seen != key:
-            strides = [element_strides(x) for x in arrays]
+            shape = arrays[0].shape
+            strides = [_broadcast_strides(x, shape) for x in arrays]
             if any(of is None for of in strides):
                 return False
-            tables = _elementwise_tables(self.body, arrays[0].shape, strides, len(outputs))
+            tables = _elementwise_tables(self.body, shape, strides, len(outputs))
             self.kept = (key, tables)
         buffers = [flat(x, writeable=k < len(outputs)) for k, x in enumerate(arrays)]
         origins = np.array([origin for _, origin in buffers])
@@ -196,8 +218,16 @@ class _Elementwise:
         def piece(start: int, stop: int) -> None:
             tables.kernel(start, stop, origins, *tables.arguments, *flats)
 
-        parallel_for(piece, tables.tiles)
+        parallel_for(piece, tables.tiles, threads)
         return True
+
+
+def _broadcast_strides(x: Any, shape: Shape) -> list[int] | None:
+    """Of x, broadcast to a shape of as many axes, in elements."""
+    strides = element_strides(x)
+    if strides is None or x.shape == shape:
+        return strides
+    return [0 if n == 1 else step for n, step in zip(x.shape, strides, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +300,7 @@ def _bind_reduction(
     def kernel(*inputs: Any, out: Any = None) -> Any:
         targets = _targets(outputs, out)
         if compiled is not None and size >= max(1, get_options().small):
-            compiled(targets, inputs)
+            compiled(targets, tuple(_whole(x, plan.shape) for x in inputs))
         else:
             made = in_blocks(*inputs)
             for reduce, x, target in zip(

@@ -29,6 +29,7 @@ from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from .buffers import LARGE, allocator, empty, empty_as
 from .move import move, packed, reshaped_view
+from .quiet import quietly
 from .sharing import BLAS, STREAMED, Way, multiply, shared_bytes, way_of
 
 SHORT = 20  # most elements of rows that are multiplied and added up all at once, from
@@ -220,8 +221,7 @@ def _bind_rows(output: ArraySpec) -> Kernel:
     make = allocator(output)
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        with np.errstate(all="ignore"):
-            return np.vecdot(lhs, rhs, out=make() if out is None else out)
+        return quietly(np.vecdot, lhs, rhs, out=make() if out is None else out)
 
     return run
 
@@ -235,16 +235,18 @@ def _are_short(dims: DotDims) -> bool:
 def _bind_short_rows(dims: DotDims, output: ArraySpec) -> Kernel:
     """All products, and what they come to by a matrix times a vector of ones."""
     make, ones, products = allocator(output), np.ones(dims.k, output.dtype), (dims.batch, dims.k)
+    is_line = len(output.shape) == 1
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        rows = quietly(np.multiply, lhs, rhs, order="C").reshape(products)
+        if out is None and is_line:
+            return np.dot(rows, ones)
         if out is None:
             out = make()
-        with np.errstate(all="ignore"):
-            rows = np.multiply(lhs, rhs, order="C").reshape(products)
-            if out.flags.c_contiguous and out.flags.aligned:
-                np.dot(rows, ones, out=out.reshape(-1))
-            else:
-                out[...] = np.dot(rows, ones).reshape(out.shape)
+        if out.flags.c_contiguous and out.flags.aligned:
+            np.dot(rows, ones, out=out.reshape(-1))
+        else:
+            out[...] = np.dot(rows, ones).reshape(out.shape)
         return out
 
     return run

@@ -5,6 +5,9 @@ for it. So copies and single products of large arrays, which NumPy computes alik
 until that took `options.patience` seconds in all, or until something else has loaded a kernel. A process that
 does little never loads a compiler; one that does much has lost at most what loading takes.
 
+Products of medium size, below what is worth a compiler once, have their kernels in the same way, each when
+NumPy took as long for it alone (`_bind_often` of contraction.py).
+
 All other work has its kernels from the first call: its numbers would change by a rounding.
 """
 

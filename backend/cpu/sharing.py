@@ -20,6 +20,7 @@ from ..cost_model import ENOUGH, SHARED, THREADED, WIDE
 from ..spec import Axes, Shape
 from .blas import ONE_BLAS_THREAD
 from .buffers import empty
+from .quiet import quietly
 from .threads import parallel_for
 
 BLAS = frozenset("fdFD")
@@ -92,7 +93,10 @@ def shared_bytes(way: Way, product_bytes: int, threads: int) -> int:
 
 
 def _matmul(left: Any, right: Any, product: Any) -> None:
-    with np.errstate(all="ignore"):  # of this thread: warnings would come from nowhere
+    if not product.dtype.hasobject:
+        quietly(np.matmul, left, right, out=product)
+        return
+    with np.errstate(all="ignore"):
         np.matmul(left, right, out=product)
 
 

@@ -1,16 +1,14 @@
 """Contractions of a vector, or of one for each batch, with an operand that has all labels.
 
-out[b, i] = sum_k x[b, i, k] * y[b, k] is what a chain of a product and a sum computes, whose kernel reads x in
-the order in which it lies in memory, whatever that is. BLAS would need a copy first where contracted axes and
-others take turns there, as in `aebf,ef->ab`. Scratch: that of the reduction, and copies of operands whose
+out[b, i] = sum_k x[b, i, k] * y[b, k] is what a chain of a product and a sum computes, whose kernel reads x
+in the order in which it lies in memory, whatever that is. BLAS would need a copy first where contracted axes
+and others take turns there, as in `aebf,ef->ab`. Scratch: that of the reduction, and copies of operands whose
 strides are no whole elements.
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from ..catalogue import DotDims
 from ..fusion import ElementwiseFusionPlan, FusionStep
@@ -37,7 +35,7 @@ def bind_sums(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -
         target = empty_as(output) if out is None else out
         kernel(
             *(
-                np.broadcast_to(readable(x).transpose(perm)[where], plan.shape)
+                readable(x).transpose(perm)[where]
                 for x, (perm, where) in ((lhs, left), (rhs, right))
             ),
             out=target.transpose(order),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from einloom import cache_info, options
-from einloom.backend.cpu import cpu, jit, patience
+from einloom.backend.cpu import cpu, fused, jit, patience
 from einloom.backend.cpu.move import move
 from einloom.backend.cpu.patience import counted, too_early
 from einloom.backend.fusion import ElementwiseFusionPlan, FusionStep
@@ -128,3 +128,63 @@ def test_what_fails_counts(early: None) -> None:
     with pytest.raises(ValueError, match="no"), counted():
         raise ValueError("no")
     assert calls() == 1
+
+
+# ---- products of medium size ---------------------------------------------------------------------
+
+MEDIUM = {"contracting": ((), ()), "batch": ((0,), (0,))}  # xi,xa->xia
+
+
+def medium(dtype: str, layout: tuple[int, ...] | None = None) -> tuple[Any, Any, Any]:
+    """A kernel for 400 outer products of 5 by 20 elements, and operands."""
+    rng = np.random.default_rng(5)
+    x, y = ((rng.random((400, n)) * 100).astype(dtype) for n in (5, 20))
+    specs = tuple(ArraySpec(a.dtype, a.shape) for a in (x, y))
+    out = ArraySpec(x.dtype, (400, 5, 20), layout)
+    return cpu().bind("dot_general", {**MEDIUM, "conj": (False, False)}, specs, (out,)), x, y
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Calls of compiled elementwise kernels."""
+    used: list[int] = []
+    real = fused.Elementwise.__call__
+
+    def spy(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        used.append(1)
+        return real(self, *arguments, **keywords)
+
+    monkeypatch.setattr(fused.Elementwise, "__call__", spy)
+    return used
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32"])
+@pytest.mark.parametrize("layout", [None, (1, 2, 0)])
+def test_a_product_asked_for_often_has_its_kernel(
+    dtype: str, layout: tuple[int, ...] | None, kernels: list[int]
+) -> None:
+    """When NumPy took as long as patience says, and with the same bits, into any `out`."""
+    with options(small=LONG, patience=60):
+        kernel, x, y = medium(dtype, layout)
+        want = kernel(x, y)
+        assert want.transpose(layout or (0, 1, 2)).flags.c_contiguous
+        np.testing.assert_array_equal(want, x[:, :, None] * y[:, None, :])
+        assert not kernels
+    with options(small=LONG, patience=1e-9):
+        assert kernel(x, y).tobytes() == want.tobytes()
+        assert len(kernels) == 1
+        for out in (np.zeros(want.shape, dtype), np.zeros(want.shape[::-1], dtype).T):
+            assert kernel(x[::-1], y[::-1], out=out) is out
+            np.testing.assert_array_equal(out, want[::-1])
+        between = np.zeros(out.nbytes + 1, np.uint8)[1:].view(dtype).reshape(want.shape)
+        kernel(x, y, out=between)  # no kernel reads it
+        np.testing.assert_array_equal(between, want)
+
+
+@pytest.mark.parametrize(("dtype", "small"), [("complex128", LONG), ("float64", np.inf)])
+def test_other_bits_never_come_later(dtype: str, small: float, kernels: list[int]) -> None:
+    """Complex products round otherwise in kernels; and kernels may be forbidden."""
+    with options(small=small, patience=0):
+        kernel, x, y = medium(dtype)
+        assert kernel(x, y).tobytes() == kernel(x, y).tobytes()
+    assert not kernels

@@ -295,7 +295,7 @@ def pack_rows(line: int) -> Any:
 def turn_lines(line: int) -> Any:
     """turn_lines(like, to, pitch, src, places, first, ahead): for r and c below the elements of a line, the
     element r at the address src + places[first + c] becomes element c of the line at the address to + r *
-    pitch. The table of places is an address. What lies so many bytes ahead of the elements is brought near."""
+    pitch. The table of places is an address. What lies `ahead` bytes behind the elements is brought near."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic

@@ -61,8 +61,8 @@ class Options:
             numbers bit for bit, before kernels are loaded for them; `einsum` has others, which round
             otherwise, where what they save in a call is worth so long a wait. 0: they are loaded at once.
         engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips",
-            "sums", "sum product", "lanes": it runs every contraction that it can, however slow that is; None: the
-            fastest. For tests.
+            "sums", "sum product", "lanes": it runs every contraction that it can, however slow that is; None:
+            the fastest. For tests.
         provider: "blas"; or "native": products of matrices call no BLAS, but compiled kernels, or NumPy's
             elementwise loops below `small`; or "plain": BLAS and NumPy compute those of real and of complex
             numbers, even where kernels are faster. Factorisations are those of LAPACK in any case.
