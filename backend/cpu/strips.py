@@ -20,7 +20,7 @@ from ..spec import ArraySpec, Axes, Shape
 from ..strips import LINE, PART, SHORT, is_alone, share_length
 from .address import address
 from .buffers import LARGE, empty_as
-from .kernels.strips import GROUP, multiply_strips
+from .kernels.strips import FEW, GROUP, NEAR, multiply_strips
 from .move import move
 from .strided import Axis, axis_table, element_strides, merge_axes, readable
 from .threads import parallel_for
@@ -146,8 +146,9 @@ def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
         _sizes(dims, _is_turned(dims, output), output.dtype.itemsize, threads),
         _shares(dims),
     )
+    lanes = LINE // output.dtype.itemsize
     of_threads = threads * (
-        _elements(sizes, output.dtype) * output.dtype.itemsize + 9 * 8 * _places(sizes)
+        (_packed_lines(sizes, lanes) + HIGHEST * WIDEST) * LINE + 9 * 8 * _places(sizes, lanes)
     )
     return of_threads + (shares * output.nbytes if shares > 1 else 0)
 
@@ -173,9 +174,14 @@ def _prepared(
     tables = _tables(dims, is_turned, out, lhs, rhs)
     length = share_length(dims.batch, dims.m, dims.n, dims.k)
     parts = 2 if out.dtype.kind == "c" else 1
-    settings = np.array([*sizes, out.nbytes >= FAR, parts, length, out.nbytes])
+    lanes = LINE // out.itemsize
+    packed = (
+        0 if _are_read_in_place(sizes, tables[2], out.itemsize) else _packed_lines(sizes, lanes)
+    )
+    elements = (packed + HIGHEST * WIDEST) * lanes
+    settings = np.array([*sizes, out.nbytes >= FAR, parts, length, out.nbytes, packed * LINE])
     one = is_alone(dims.batch, dims.m, dims.n, dims.k)
-    return _Prepared(tiles, _elements(sizes, out.dtype), _places(sizes), (*tables, settings), one)
+    return _Prepared(tiles, elements, _places(sizes, lanes), (*tables, settings), one)
 
 
 def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape:
@@ -202,16 +208,22 @@ def _cut(n: int, parts: int, block: int) -> int:
     return min(n, -(-n // (parts * block)) * block)
 
 
-def _elements(sizes: Shape, dtype: np.dtype[Any]) -> int:
-    """Of strips, and of a block of sums."""
-    lanes = LINE // dtype.itemsize
-    lines = min(GROUP * WIDEST, -(-sizes[4] // lanes)) * sizes[5]
-    return (lines + HIGHEST * WIDEST) * lanes
+def _packed_lines(sizes: Shape, lanes: int) -> int:
+    """Of strips that are packed together."""
+    return min(GROUP * WIDEST, -(-sizes[4] // lanes)) * sizes[5]
 
 
-def _places(sizes: Shape) -> int:
+def _are_read_in_place(sizes: Shape, columns: Any, itemsize: int) -> bool:
+    """Whether the kernel packs no strip: columns lie one after another, in whole lines, and few together."""
+    n_axes = columns.shape[1]
+    near = n_axes == 0 or (n_axes == 1 and columns[2, 0] == itemsize)
+    is_little = sizes[3] <= FEW or sizes[4] * sizes[5] * itemsize <= NEAR
+    return near and is_little and sizes[1] * itemsize % LINE == 0 == sizes[4] * itemsize % LINE
+
+
+def _places(sizes: Shape, lanes: int) -> int:
     """Most rows, columns with a line beyond the edge or of a block of sums, or contracted elements."""
-    return max(HIGHEST, WIDEST * LINE, sizes[3], sizes[4] + LINE, sizes[5])
+    return max(HIGHEST, WIDEST * lanes, sizes[3], sizes[4] + lanes, sizes[5])
 
 
 def _tables(dims: DotDims, is_turned: bool, out: Any, lhs: Any, rhs: Any) -> tuple[Any, ...]:

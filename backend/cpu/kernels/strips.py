@@ -37,10 +37,10 @@ def multiply_strips(
     rows: Any,  # [3, axes]: sizes, strides in out and left
     columns: Any,  # [3, axes]: sizes, strides in out and right
     contracted: Any,  # [3, axes]: sizes, strides in left and right
-    sizes: Any,  # [10]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
+    sizes: Any,  # [11]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
     # written whole goes past the caches; parts of an element, 2 of a complex one; contracted elements of a
-    # share of the sums, and bytes between results of such shares
-    strip: Any,  # scratch: a strip of the right operand, and a block of sums
+    # share of the sums, and bytes between results of such shares; bytes of strips that are packed
+    strip: Any,  # scratch: strips of the right operand, and a block of sums
     places: Any,  # scratch [9, ...]: offsets of rows, columns, contracted elements in two arrays each; of
     # rows and columns of the block of sums; of rows that come next
 ) -> None:
@@ -56,7 +56,7 @@ def multiply_strips(
     tile_rows, tile_columns, chunk = sizes[3], sizes[4], sizes[5]
     highest = (HIGHEST + sizes[7] - 1) // sizes[7]
     packed = strip.ctypes.data
-    sums = packed + min(GROUP * WIDEST, (tile_columns + lanes - 1) // lanes) * chunk * LINE
+    sums = packed + sizes[10]
     are_neighbours = rows.shape[1] > 0 and rows[2, rows.shape[1] - 1] == size
     # tables by their addresses: see registers.py
     table, pitch = places.ctypes.data, places.shape[1] * 8
