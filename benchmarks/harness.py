@@ -84,6 +84,12 @@ class CaseResult:
         least = min((n for who, n in self.peaks.items() if who != OURS), default=None)
         return ours / least if ours and least else None
 
+    def peak_over_best(self) -> float | None:
+        """The same over that of the fastest of these peers."""
+        ours = self.peaks.get(OURS)
+        known = [(r, n) for who, n in self.peaks.items() if (r := self.ratio_to(who)) is not None]
+        return ours / min(known)[1] if ours and known else None
+
     def gbytes(self) -> float | None:
         """GB/s of einloom."""
         ours = self.seconds.get(OURS)

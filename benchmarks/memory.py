@@ -2,14 +2,17 @@
 
 tracemalloc counts what NumPy allocates. The memory that einloom lends is mapped, which it does not see, so
 that while somebody is measured it comes from Python instead. What einloom's cache of buffers keeps for later
-is not in use; with `held` it is counted too. What torch and XLA allocate cannot be seen, nor packed blocks
-inside BLAS and TBLIS: of torch and XLA no peaks are told.
+is not in use; with `held` it is counted too. torch's profiler tells what torch allocates, and XLA what its
+programs need. Packed blocks inside BLAS and TBLIS cannot be seen, those of einloom's own kernels are counted.
 """
 
 from __future__ import annotations
 
+import json
+import tempfile
 import tracemalloc
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -41,3 +44,34 @@ def peak_bytes(call: Contender, operands: Sequence[Any], held: bool = False) -> 
             tracemalloc.stop()
             cpu().reclaim()
     return peak - before + sum(x.nbytes for x in operands)
+
+
+def torch_peak_bytes(call: Contender, operands: Sequence[Any]) -> int:
+    """The same of a call that computes with torch on the CPU."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        call()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "trace.json"
+        seen.export_chrome_trace(str(file))
+        events = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
+    changes = [
+        (event["ts"], event["args"]["Bytes"]) for event in events if event.get("name") == "[memory]"
+    ]
+    alive = most = 0
+    for _, nbytes in sorted(changes, key=lambda change: change[0]):
+        alive += nbytes
+        most = max(most, alive)
+    return most + sum(x.nbytes for x in operands)
+
+
+def xla_bytes(compiled: Any) -> int:
+    """What a compiled program of XLA's needs: arguments, results, and one block for all that lies between."""
+    sizes = compiled.memory_analysis()
+    return int(
+        sizes.argument_size_in_bytes
+        + sizes.output_size_in_bytes
+        + sizes.temp_size_in_bytes
+        - sizes.alias_size_in_bytes
+    )

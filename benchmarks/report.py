@@ -72,6 +72,7 @@ def summary(results: list[CaseResult]) -> dict[str, Any]:
     to_numpy = {result.name: r for result in results if (r := result.ratio_to("numpy"))}
     fractions = [f for result in results if (f := _our_fraction(result)) is not None]
     peaks = {result.name: r for result in results if (r := result.peak_over_peer()) is not None}
+    beside = {result.name: r for result in results if (r := result.peak_over_best()) is not None}
     above = {result.name: t for result in results if (t := result.over_roofline()) is not None}
     return {
         "best_peer_over_ours": geometric_mean(list(ratios.values())),
@@ -83,6 +84,8 @@ def summary(results: list[CaseResult]) -> dict[str, Any]:
         },
         "peak_over_least_of_peers": geometric_mean(list(peaks.values())),
         "peak_above_peers": {name: r for name, r in peaks.items() if r > 1 + PEAK_SLACK},
+        "peak_over_best_peer": geometric_mean(list(beside.values())),
+        "peak_above_best_peer": {name: r for name, r in beside.items() if r > 1 + PEAK_SLACK},
         "sets": _sets(results),
         "copy_fraction": geometric_mean(fractions),
         "hard_cases": len(hard),
@@ -150,8 +153,12 @@ def print_summary(totals: dict[str, Any]) -> None:
     if totals["peak_over_least_of_peers"] is not None:
         print(f"peak of memory above the predicted: {_named(totals['peak_above_predicted'])}")
         print(
-            f"geometric mean of peak/least of the peers on NumPy: "
+            f"geometric mean of peak/least of the peers: "
             f"{_two(totals['peak_over_least_of_peers'])}; above: {_named(totals['peak_above_peers'])}"
+        )
+        print(
+            f"geometric mean of peak/best peer's: {_two(totals['peak_over_best_peer'])}; "
+            f"above: {_named(totals['peak_above_best_peer'])}"
         )
     if totals["copy_fraction"] is not None:
         print(f"geometric mean of the fraction of copy bandwidth: {_two(totals['copy_fraction'])}")
@@ -234,6 +241,7 @@ def _derived(result: CaseResult) -> dict[str, float | None]:
         "time_over_roofline": result.over_roofline(),
         "peak_over_predicted": result.peak_over_predicted(),
         "peak_over_peer": result.peak_over_peer(),
+        "peak_over_best": result.peak_over_best(),
         "gbytes": result.gbytes(),
         "copy_fraction": _our_fraction(result),
         "best_peer_copy_fraction": result.copy_fraction(result.best_peer()),

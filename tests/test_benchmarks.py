@@ -24,7 +24,7 @@ from benchmarks import harness, picture, report
 from benchmarks.cold import timed_imports
 from benchmarks.harness import CaseResult, measure
 from benchmarks.machine import machine, rates, threaded_copy
-from benchmarks.memory import SLACK, peak_bytes
+from benchmarks.memory import SLACK, peak_bytes, torch_peak_bytes, xla_bytes
 from benchmarks.roofline import Rates, Work, roofline, works
 from benchmarks.suites import SUITES, first_calls
 from benchmarks.suites.elementwise import CHAINS, OPS, Chain, expression, fusion_plan
@@ -254,6 +254,18 @@ def test_peak_holds_what_is_lent() -> None:
     assert peak_bytes(lambda: expression(a, a, a), [a, a, a], held=True) >= 5 * a.nbytes
 
 
+def test_peaks_of_torch_and_xla() -> None:
+    """Where they are installed: operand, intermediate and result."""
+    torch = pytest.importorskip("torch")
+    x = torch.ones(1 << 20, dtype=torch.float64)
+    peak = torch_peak_bytes(lambda: (x + 1).exp(), [x])
+    assert 3 * 8 << 20 <= peak <= (3 * 8 << 20) + SLACK
+    jax = pytest.importorskip("jax")
+    y = jax.numpy.ones((1 << 10, 1 << 10), "float32")
+    compiled = jax.jit(lambda a: (a @ a) @ a).lower(y).compile()
+    assert xla_bytes(compiled) == 3 * 4 << 20
+
+
 # ---- the report -------------------------------------------------------------------------------
 
 CASES = [
@@ -263,7 +275,7 @@ CASES = [
         moved=10**9,
         copy_seconds=1.0,
         predicted_peak=10**8,
-        peaks={"einloom": 4 * 10**8, "numpy": 10**8, "opt_einsum": 2 * 10**8},
+        peaks={"einloom": 4 * 10**8, "numpy": 10**8, "torch": 2 * 10**8},
     ),
     CaseResult(
         "hard", {"numpy": 16.0, "einloom": 2.0}, moved=10**9, copy_seconds=1.0, roofline=0.5
@@ -295,6 +307,8 @@ def test_summary() -> None:
     assert totals["below_roofline"] == {"behind numpy": 0.5}
     assert totals["peak_above_predicted"] == totals["peak_above_peers"] == {"even": 4.0}
     assert totals["peak_over_least_of_peers"] == pytest.approx(4.0)
+    assert totals["peak_over_best_peer"] == pytest.approx(2.0)  # torch takes less time than numpy
+    assert totals["peak_above_best_peer"] == {"even": 2.0}
 
 
 def test_report_is_kept_as_json(

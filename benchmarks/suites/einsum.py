@@ -18,12 +18,13 @@ from einloom.contract.problem_file import ProblemFile, read_problem
 from .. import peers
 from ..harness import CaseResult, measure, patience
 from ..machine import Contender, rates
-from ..memory import peak_bytes
+from ..memory import peak_bytes, torch_peak_bytes, xla_bytes
 from ..roofline import roofline
 
 INSTANCES = Path(__file__).parents[1] / "instances"
 SMALL = ("bin_matmul_256", "nary_matmul_chain_64")
 ON_NUMPY = ("einloom", "np.einsum", "opt_einsum+numpy", "cotengra+numpy", "pytblis")
+ON_TORCH = ("opt_einsum+torch", "cotengra+torch")
 NUMPY_LABELS = 52  # np.einsum reads ASCII letters only
 
 
@@ -74,6 +75,13 @@ def einsum(quick: bool) -> Iterator[CaseResult]:
         result.peaks = {
             who: peak_bytes(contenders[who], arrays) for who in ON_NUMPY if who in result.seconds
         }
+        result.peaks |= {
+            who: torch_peak_bytes(contenders[who], arrays)
+            for who in ON_TORCH
+            if who in result.seconds
+        }
+        if "jax" in result.seconds:
+            result.peaks["jax"] = facts["jax_bytes"]
         facts["held_bytes"] = peak_bytes(contenders["einloom"], arrays, held=True)
         yield result
 
@@ -135,8 +143,9 @@ def _jax(case: Case, facts: dict[str, Any]) -> Contender | None:
         partial(jax.numpy.einsum, case.problem.equation, optimize=case.path, precision="highest")
     )
     start = time.perf_counter()
-    jitted.lower(*arrays).compile()
+    compiled = jitted.lower(*arrays).compile()
     facts["jax_compile_seconds"] = time.perf_counter() - start
+    facts["jax_bytes"] = xla_bytes(compiled)
     return lambda: jitted(*arrays).block_until_ready()
 
 
