@@ -23,7 +23,7 @@ from .._base.options import get_options
 from .cost_model import ENOUGH, FAR, MODELS, RATES, THREADED, WIDE, CostModel
 from .rules import DotDims
 from .spec import ArraySpec
-from .strips import is_alone, plan_strips
+from .strips import is_alone, plan_strips, run_of
 
 Labels = tuple[int, ...]
 Order = Labels | None
@@ -224,7 +224,7 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
         return matrices
     if batch > 1 and m * n * k < TINY:
         return min(_loop_nest(step, orders, model), matrices)  # by seconds
-    if min(m, n) == 1 and (in_sums := _in_sums(step, matrices, model)) is not None:
+    if min(m, n) == 1 and (in_sums := _in_sums(step, orders, matrices, model)) is not None:
         return in_sums
     in_panels = _panelling_seconds(step, matrices, model)
     by_blas = matrices.seconds + clearing_seconds(step, model) + in_panels
@@ -238,10 +238,19 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
     return Products(seconds, copied_bytes, (lhs, rhs, False), by="strips")
 
 
-def _in_sums(step: Contraction, found: Products, model: CostModel) -> Products | None:
-    """The same by sums of products, where BLAS would need a copy of the operand that has all labels."""
+def _in_sums(
+    step: Contraction, orders: Orders, found: Products, model: CostModel
+) -> Products | None:
+    """The same by sums of products, where BLAS would need a copy of the operand that has all labels: of
+    elements that lie one after another some are all added up, or none."""
     batch, m, n, k = step.amounts
-    if not found.packed[0 if n == 1 else 1] or batch * m * n * k < max(1, get_options().small):
+    side = 0 if n == 1 else 1
+    if not found.packed[side] or batch * m * n * k < max(1, get_options().small):
+        return None
+    whole, vector = orders[side], orders[1 - side]
+    kept = step.batch + (step.rows if side == 0 else step.columns)
+    run = max(run_of(step, step.contracted, whole, vector), run_of(step, kept, whole, orders[2]))
+    if not whole or max(run, step.sizes[whole[-1]]) < SHORT:
         return None
     streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
     computed = batch * m * n * k / (model.products * step.rate * model.nest)

@@ -129,7 +129,7 @@ def _long(step: Contraction, order: Order) -> Order:
 def _writes_well(step: Contraction, out: Order, columns: Labels) -> bool:
     """Whether columns lie one after another in the result, or in runs of whole cache lines; others are
     written element by element, but few where runs are long."""
-    length = _run(step, columns, out)
+    length = run_of(step, columns, out)
     return length >= min(LONG, step.size(columns)) or length * step.itemsize % LINE == 0
 
 
@@ -142,7 +142,7 @@ def _packs_well(step: Contraction, lhs: Order, rhs: Order, out: Order, columns: 
     if rhs is None:
         return True
     enough = min(RUN, step.size(columns))
-    return (not rhs or rhs[-1] in columns) and _run(step, columns, rhs, out) >= enough
+    return (not rhs or rhs[-1] in columns) and run_of(step, columns, rhs, out) >= enough
 
 
 def _reads_well(step: Contraction, lhs: Order, out: Order, rows: Labels) -> bool:
@@ -154,10 +154,10 @@ def _reads_well(step: Contraction, lhs: Order, out: Order, rows: Labels) -> bool
         is_whole = {*lhs[-depth:]} == {*step.contracted} and {*lhs[-depth - 1 : -depth]} <= {*rows}
         return is_whole or step.sizes[lhs[-1]] * step.itemsize >= LINE
     of_out = None if out is None else tuple(x for x in out if x in rows)
-    return _run(step, rows, lhs, of_out) >= min(RUN, step.size(rows))
+    return run_of(step, rows, lhs, of_out) >= min(RUN, step.size(rows))
 
 
-def _run(step: Contraction, labels: Labels, *orders: Order) -> int:
+def run_of(step: Contraction, labels: Labels, *orders: Order) -> int:
     """How many elements of these labels lie one after another in all orders."""
     some = [order for order in orders if order is not None]
     if not some:

@@ -104,6 +104,14 @@ def test_where_blas_would_need_a_copy(orders: Orders, is_chosen: bool) -> None:
     assert (plan_products(turned, (rhs, lhs, out), MODEL).by == "sums") is is_chosen
 
 
+def test_not_where_neighbours_take_turns() -> None:
+    """Lines of two or three elements take a loop each."""
+    sizes = {0: 72, 1: 72, 2: 72, 3: 3, 4: 24}
+    step = Contraction(sizes, (), (0, 1), (), (2, 3, 4))
+    assert plan_products(step, ((0, 2, 1, 4, 3), (2, 4, 3), (0, 1)), MODEL).by == "sums"
+    assert plan_products(step, ((0, 4, 2, 1, 3), (2, 4, 3), (0, 1)), MODEL).by == "products"
+
+
 def test_not_where_little_is_read() -> None:
     step = Contraction(dict.fromkeys(range(4), 8), (), (0, 1), (), (2, 3))
     assert plan_products(step, ((0, 2, 1, 3), (2, 3), (0, 1)), MODEL).by == "products"
