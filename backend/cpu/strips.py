@@ -75,7 +75,7 @@ def bind_strips(
         if shares == 1:
             return run_into(target, lhs, rhs)
         sums = np.empty(sums_shape, dtype)
-        run_into(sums[0].transpose(back), lhs, rhs)
+        run_into(sums[0, ...].transpose(back), lhs, rhs)  # an array, of no axes perhaps, no number
         with np.errstate(all="ignore"):
             np.add.reduce(sums, axis=0, out=target.transpose(order))
         return target

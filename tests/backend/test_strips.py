@@ -270,6 +270,17 @@ def test_long_sums_of_a_small_result_are_shared_out(rng: np.random.Generator) ->
     near(in_strips(call, *arrays, out=out), call, *arrays)
 
 
+def test_shares_of_one_number() -> None:
+    """Previously failed: the result of a share was a number, not an array of no axes."""
+    n = 1 << 20
+    x, out = np.ones(n), np.zeros(())
+    call = dot((n,), (n,), contracting=((0,), (0,)))
+    assert share_length(1, 1, 1, n) < n
+    assert in_strips(call, x, x) == n
+    assert in_strips(call, x, x, out=out) is out
+    assert out == n
+
+
 # ---- when they are chosen ------------------------------------------------------------------------
 
 MODEL = CostModel()
