@@ -105,7 +105,7 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
 
 
 def is_alone(batch: int, m: int, n: int, k: int) -> bool:
-    """Whether one thread computes it all: little work."""
+    """Whether one thread computes it all: little work, or a single tile whose sums are not long."""
     is_one_tile = batch == 1 and max(m, n) <= SHORT and share_length(batch, m, n, k) == k
     return is_one_tile or batch * m * n * (k + WRITING) < ALONE
 

@@ -32,7 +32,7 @@ from .fused import bind_alone, bind_fused, fused_scratch_bytes
 from .matrices import bind_matrices, packed_bytes
 from .matrices import uses_threads as matrices_use_threads
 from .pairs import are_mixed, as_pairs, bind_pairs, pays
-from .quiet import quietly
+from .quiet import fill
 from .sharing import BLAS
 
 Engine = Literal[
@@ -429,7 +429,8 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
     back = tuple(sorted(range(len(order)), key=order.__getitem__))
     plan = _large_multiply(output)
     large = None if plan is None else bind_fused(plan)
-    multiply = _bind_often(ArraySpec(output.dtype, shape)) or _multiply
+    often = None if large is not None else _bind_often(ArraySpec(output.dtype, shape))
+    multiply = often or partial(fill, np.multiply)
     # fewer axes take NumPy less time, where the arrays show them
     merged = ((dims.batch, dims.m, 1), (dims.batch, 1, dims.n), (dims.batch, dims.m, dims.n))
     is_plain = not lhs_perm and not rhs_perm and output.layout is None
@@ -455,14 +456,6 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
     return run
 
 
-def _multiply(left: Any, right: Any, out: Any) -> None:
-    if not out.dtype.hasobject:
-        quietly(np.multiply, left, right, out=out)
-        return
-    with np.errstate(all="ignore"):
-        np.multiply(left, right, out=out)
-
-
 def _bind_often(result: ArraySpec) -> Callable[[Any, Any, Any], None] | None:
     """`often(left, right, out)` for a product without sums of medium size. NumPy takes less time for it than
     loading a kernel does, but it may be asked for again and again: the kernel, which gives the same bits,
@@ -479,7 +472,7 @@ def _bind_often(result: ArraySpec) -> Callable[[Any, Any, Any], None] | None:
         if spent >= get_options().patience and run((out,), (left, right)):
             return
         start = time.perf_counter()
-        _multiply(left, right, out)
+        fill(np.multiply, left, right, out)
         spent += time.perf_counter() - start
 
     return often

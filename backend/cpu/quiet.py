@@ -19,6 +19,15 @@ _IDLE: list[Context] = []  # only one call at a time can be inside each
 T = TypeVar("T")
 
 
+def fill(ufunc: Any, left: Any, right: Any, out: Any) -> None:
+    """ufunc(left, right, out=out), of numbers or of objects."""
+    if not out.dtype.hasobject:
+        quietly(ufunc, left, right, out=out)
+        return
+    with np.errstate(all="ignore"):
+        ufunc(left, right, out=out)
+
+
 def quietly(function: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
     """function(*arguments, **keywords), which calls nobody's Python code: other context variables have their
     defaults inside, and objects, whose arithmetic may ask for them, are for `np.errstate`.

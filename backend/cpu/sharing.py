@@ -20,7 +20,7 @@ from ..cost_model import ENOUGH, SHARED, THREADED, WIDE
 from ..spec import Axes, Shape
 from .blas import ONE_BLAS_THREAD
 from .buffers import empty
-from .quiet import quietly
+from .quiet import fill
 from .threads import parallel_for
 
 BLAS = frozenset("fdFD")
@@ -93,11 +93,7 @@ def shared_bytes(way: Way, product_bytes: int, threads: int) -> int:
 
 
 def _matmul(left: Any, right: Any, product: Any) -> None:
-    if not product.dtype.hasobject:
-        quietly(np.matmul, left, right, out=product)
-        return
-    with np.errstate(all="ignore"):
-        np.matmul(left, right, out=product)
+    fill(np.matmul, left, right, product)
 
 
 def _over_lines(left: Any, right: Any, product: Any, by_rows: bool) -> None:

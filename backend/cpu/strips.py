@@ -25,7 +25,6 @@ from .move import move
 from .strided import Axis, axis_table, element_strides, merge_axes, readable
 from .threads import parallel_for
 
-DTYPES = "fdFD"
 TILE = (
     256,
     512,
@@ -52,7 +51,7 @@ def bind_strips(
     output: ArraySpec,
     packs: tuple[bool, bool] = (False, False),
 ) -> Kernel:
-    """A kernel for one `dot_general` of DTYPES; it `packs` lhs or rhs first. Tables are kept for the strides
+    """A kernel for one `dot_general` of BLAS dtypes; it `packs` lhs or rhs first. Tables are kept for strides
     last seen."""
     dtype, is_turned = output.dtype, _is_turned(dims, output)
     copies = tuple(
