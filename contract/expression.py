@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -39,11 +39,29 @@ from .plan import Plan
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+F = TypeVar("F", bound=Callable[..., Any])
 ONE, ZERO = 1, 0  # the defaults of alpha and beta: the same objects when nothing is given
 FEW = 64  # operands up to which a function that checks them is generated: Python compiles long ones slowly
 RUNS, LONG = 4, 1.0  # runs that explain measures, unless one takes so many seconds
 CHECK_FROM = 64 << 20
 """Bytes of intermediates and result below which a call does not ask the system how much memory is left."""
+
+
+def _quickly(call: F) -> F:
+    """`call`, but plain arrays and nothing else go straight to `fast`, past four arguments that would be
+    looked at each time."""
+
+    @wraps(call)
+    def quickly(self: Expression, /, *arrays: Any, **keywords: Any) -> Any:
+        if not keywords:
+            fast = self.fast
+            if fast is not None:
+                result = fast(*arrays)
+                if result is not None:
+                    return result
+        return call(self, *arrays, **keywords)
+
+    return cast(F, quickly)
 
 
 class Expression:
@@ -129,6 +147,7 @@ class Expression:
             return self.plan.peak_bytes
         return self._executable.peak_bytes + self.plan.copied_bytes
 
+    @_quickly
     def __call__(
         self,
         *arrays: Any,
@@ -137,10 +156,6 @@ class Expression:
         beta: Any = 0,
         donate: Sequence[int] = (),
     ) -> Any:
-        if out is None and alpha is ONE and beta is ZERO and not donate and self.fast is not None:
-            result = self.fast(*arrays)
-            if result is not None:
-                return result
         if isinstance(out, np.ndarray) or (out is not None and not self._on_host):
             self._check_out_dtype(out.dtype)
         plain = out is None and not donate and not _given(alpha, 1) and not _given(beta, 0)

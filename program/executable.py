@@ -2,7 +2,7 @@
 
 Every instruction becomes one call of a kernel that `Backend.bind` made for its shapes, and so does a group
 of instructions that the backend fuses; parts that run side by side are programs of their own. Short programs
-become one generated function, which `source` shows; long ones (Python compiles slowly what is long)
+become one generated function, which `source` shows, or the kernel itself where there is one; long ones (Python compiles slowly what is long)
 run as a loop over the same kernels, and so does the first call of what may be called once. Arrays are dropped
 after their last use.
 
@@ -97,8 +97,16 @@ class Executable:
     def settled(self) -> Callable[..., Any]:
         """`run` as it stays, for who keeps it."""
         if not self._is_table and not self._settled:
-            self.run, self._settled = self._compiled(self._text), True
+            self.run, self._settled = self._sole_kernel() or self._compiled(self._text), True
         return self.run
+
+    def _sole_kernel(self) -> Kernel | None:
+        """The kernel itself, where the function would do nothing but call it: a tenth of a small call."""
+        program = self.schedule.program
+        if len(self.steps) != 1 or self._tail is None or self._kept or program.indices:
+            return None
+        kernel, inputs, outputs, *_ = self.steps[0]
+        return kernel if (inputs, outputs) == (program.inputs, program.outputs) else None
 
     def _first_run(self, *arrays: Any, out: Any = None) -> Any:
         if self._begun:

@@ -260,10 +260,11 @@ def _bind_plain(output: ArraySpec, way: Way) -> Kernel:
     is_small = output.nbytes < LARGE
     if way != "plain":
         return _bind_shared(output, way)
+    dot = np.dot
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         if out is None:
-            return np.dot(lhs, rhs) if is_small else _dot(lhs, rhs, output)
+            return dot(lhs, rhs) if is_small else _dot(lhs, rhs, output)
         if _takes_products(out):
             return np.dot(lhs, rhs, out)
         with np.errstate(all="ignore"):
