@@ -2,9 +2,9 @@
 
 Every instruction becomes one call of a kernel that `Backend.bind` made for its shapes, and so does a group
 of instructions that the backend fuses; parts that run side by side are programs of their own. Short programs
-become one generated function, which `source` shows, or the kernel itself where there is one; long ones (Python compiles slowly what is long)
-run as a loop over the same kernels, and so does the first call of what may be called once. Arrays are dropped
-after their last use.
+become one generated function, which `source` shows (a single kernel is called without it); long ones (Python
+compiles slowly what is long) run as a loop over the same kernels, and so does the first call of what may be
+called once. Arrays are dropped after their last use.
 
 Small intermediates lie in an arena: the arrays at the places of the memory plan, and the views of them,
 are made once and used by every call. A call takes an arena from those that are idle, or makes one, and

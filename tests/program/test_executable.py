@@ -62,6 +62,23 @@ def test_source() -> None:
     assert not executable.is_view
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_kernel_alone_is_called_as_it_is(turned: bool, rng: np.random.Generator) -> None:
+    """Where the function would only pass on what it is given, and there alone: in another order it is not."""
+    build = Builder()
+    given = [build.input("f8", (3, 4)) for _ in range(2)]
+    program = build.finish(build("subtract", *(given[::-1] if turned else given)))
+    executable = Executable(program, cpu())
+    (step,) = executable.steps
+    assert (executable.settled() is step.kernel) is not turned
+    assert executable.source.startswith("def run(")
+    a, b = rng.random((3, 4)), rng.random((3, 4))
+    out = np.empty((3, 4))
+    assert executable(a, b, out=out) is out
+    np.testing.assert_array_equal(out, b - a if turned else a - b)
+    np.testing.assert_array_equal(executable(a, b), out)
+
+
 def test_ill_formed_program_is_refused() -> None:
     program = gram()
     broken = Program(program.slots, program.instructions[1:], program.inputs, program.outputs)
