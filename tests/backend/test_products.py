@@ -185,7 +185,7 @@ def test_objects_that_do_not_commute(
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-@pytest.mark.parametrize("k", [1, 2, 3, 16, 20, 21])
+@pytest.mark.parametrize("k", [1, 2, 3, 16, 31, 32])
 def test_many_short_rows(dtype: str, k: int) -> None:
     """Rows of any strides, their sums into any array, infinite ones too."""
     rng = np.random.default_rng(k)
