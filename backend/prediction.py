@@ -9,8 +9,6 @@ from .catalogue import CATALOGUE, Attrs, known_dims
 from .cost_model import MODELS, RATES
 from .fusion import Labels, ProductFusionPlan
 from .matrices import (
-    Contraction,
-    Orders,
     clearing_seconds,
     contraction_of,
     orders_of,
@@ -98,48 +96,26 @@ def product_seconds(
     attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
 ) -> ProductSeconds:
     """Zeros where BLAS has no part in the choice."""
-    product = _product(attrs, inputs, outputs)
-    if product is None:
-        return ProductSeconds()
-    step, orders = product
-    model = MODELS.current
-    plain = _plain_seconds(step, orders)
-    if step.amounts[3] == 1:
-        return ProductSeconds(plain, plain, plain)
-    found, in_blocks = plan_products(step, orders), panel_seconds(step, orders)
-    is_nest = found.by != "products" or found.calls == 0
-    compiled = found.seconds if is_nest else found.seconds + clearing_seconds(step, model)
-    return ProductSeconds(
-        plain,
-        compiled if in_blocks is None else min(compiled, in_blocks),
-        math.prod(step.amounts) / (model.products * step.rate * model.across),
-    )
-
-
-def plain_seconds(
-    attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
-) -> float:
-    """The first of `product_seconds`, sooner."""
-    product = _product(attrs, inputs, outputs)
-    return 0.0 if product is None else _plain_seconds(*product)
-
-
-def _product(
-    attrs: Attrs, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
-) -> tuple[Contraction, Orders] | None:
     lhs, rhs = inputs
     if lhs.dtype != rhs.dtype or lhs.dtype.char not in RATES:
-        return None
+        return ProductSeconds()
     step, left, right = contraction_of(known_dims(attrs, lhs.shape, rhs.shape), lhs, rhs)
-    if not 0 < math.prod(step.amounts) <= MOST:
-        return None
-    return step, orders_of(step, left, right, (lhs, rhs, outputs[0]))
-
-
-def _plain_seconds(step: Contraction, orders: Orders) -> float:
+    work = math.prod(step.amounts)
+    if work == 0 or work > MOST:
+        return ProductSeconds()
+    orders, model = orders_of(step, left, right, (lhs, rhs, outputs[0])), MODELS.current
+    found = plan_products(step, orders)
     if step.amounts[3] == 1:
-        return plan_products(step, orders).seconds
-    return plan_matrices(step, orders).seconds + clearing_seconds(step, MODELS.current)
+        return ProductSeconds(found.seconds, found.seconds, found.seconds)
+    matrices, in_blocks = plan_matrices(step, orders), panel_seconds(step, orders)
+    clearing = clearing_seconds(step, model)
+    is_nest = found.by != "products" or found.calls == 0
+    compiled = found.seconds if is_nest else found.seconds + clearing
+    return ProductSeconds(
+        matrices.seconds + clearing,
+        compiled if in_blocks is None else min(compiled, in_blocks),
+        work / (model.products * step.rate * model.across),
+    )
 
 
 def predict_lanes(plan: ProductFusionPlan) -> Prediction:

@@ -10,17 +10,14 @@ kept, has them always. What decides is shapes, dtypes and options, nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeVar
 
 from .._base.options import get_options, options
-from ..backend.prediction import plain_seconds, predict_lanes, product_seconds
+from ..backend.prediction import ProductSeconds, predict_lanes, product_seconds
 from ..program.chains import product_groups
 from ..program.ir import Program
 from .expression import Expression
 from .plan import Plan
 
-T = TypeVar("T")
 CALLS = 50  # in which the kernels should have saved what loading them takes: a loop of a script
 SHARE = 3 / 4  # of what a call takes without them: saving that is worth waiting for
 SHORT = 1 / 256  # of the time of loading: calls that take less have no kernels
@@ -38,10 +35,8 @@ def for_few_calls(plan: Plan) -> Expression:
 
 def _are_worth_it(plan: Plan, loading: float, small: float) -> bool:
     program, times = plan.program, plan.n_slices
-    plain = math.fsum(_of_products(program, plain_seconds).values())
-    if plain * times < loading * min(SHORT, 1 / CALLS):
-        return False  # nothing that could be saved is enough
-    products = _of_products(program, product_seconds)
+    products = _products(program)
+    plain = math.fsum(one.plain for one in products.values())
 
     def is_enough(seconds: float) -> bool:
         saved, whole = (plain - seconds) * times, plain * times
@@ -60,10 +55,10 @@ def _are_worth_it(plan: Plan, loading: float, small: float) -> bool:
     return is_enough(math.fsum(compiled.values()))
 
 
-def _of_products(program: Program, of: Callable[..., T]) -> dict[int, T]:
+def _products(program: Program) -> dict[int, ProductSeconds]:
     first = (0,) * len(program.indices)
     return {
-        at: of(ins.at(first), program.placed(ins.inputs), program.placed(ins.outputs))
+        at: product_seconds(ins.at(first), program.placed(ins.inputs), program.placed(ins.outputs))
         for at, ins in enumerate(program.instructions)
         if ins.op == "dot_general"
     }
