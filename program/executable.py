@@ -105,8 +105,9 @@ class Executable:
         program = self.schedule.program
         if len(self.steps) != 1 or self._tail is None or self._kept or program.indices:
             return None
-        kernel, inputs, outputs, *_ = self.steps[0]
-        return kernel if (inputs, outputs) == (program.inputs, program.outputs) else None
+        (step,) = self.steps
+        passes_on = (step.inputs, step.outputs) == (program.inputs, program.outputs)
+        return step.kernel if passes_on else None
 
     def _first_run(self, *arrays: Any, out: Any = None) -> Any:
         if self._begun:

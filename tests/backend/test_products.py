@@ -185,6 +185,24 @@ def test_objects_that_do_not_commute(
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("rows", [127, 128])
+@pytest.mark.parametrize("k", [1, 24, 31, 32])
+def test_a_line_of_sums_of_short_rows(k: int, rows: int, dtype: str) -> None:
+    """As the sums are, and without a warning where they are infinite or no numbers (previously failed)."""
+    rng = np.random.default_rng(k)
+    lhs, rhs = (rng.integers(-3, 4, (rows, k)).astype(dtype) for _ in range(2))
+    most = np.finfo(dtype).max
+    lhs[0, :2], rhs[0, :2] = (np.inf, -np.inf)[:k], 1
+    lhs[1, :2], rhs[1, :2] = most, 1
+    with np.errstate(all="ignore"):
+        want = np.sum(lhs * rhs, axis=1)
+    expression = einloom.compile("pi,pi->p", lhs, rhs)
+    np.testing.assert_array_equal(expression(lhs, rhs), want)
+    out = np.empty(2 * rows, dtype)[::2]
+    np.testing.assert_array_equal(expression(lhs[:, ::-1], rhs[:, ::-1], out=out), want)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("k", [1, 2, 3, 16, 31, 32])
 def test_many_short_rows(dtype: str, k: int) -> None:
     """Rows of any strides, their sums into any array, infinite ones too."""
