@@ -49,7 +49,8 @@ CHECK_FROM = 64 << 20
 
 def _quickly(call: F) -> F:
     """`call`, but plain arrays and nothing else go straight to `fast`: to fill in four arguments that are not
-    given, and to look at them, takes a twentieth of a small call."""
+    given, and to look at them, takes a twentieth of a small call. What `fast` is not for is asked again by
+    `call`, which costs little beside the checks that follow."""
 
     @wraps(call)
     def quickly(self: Expression, /, *arrays: Any, **keywords: Any) -> Any:

@@ -238,10 +238,10 @@ def _bind_short_rows(dims: DotDims, output: ArraySpec) -> Kernel:
     make, ones, products = allocator(output), np.ones(dims.k, output.dtype), (dims.batch, dims.k)
     is_line = len(output.shape) == 1
 
-    def line(lhs: Any, rhs: Any) -> Any:
+    def line_of_sums(lhs: Any, rhs: Any) -> Any:
         return np.dot(np.multiply(lhs, rhs, order="C"), ones)
 
-    def fill(lhs: Any, rhs: Any, out: Any) -> Any:
+    def sums_into(lhs: Any, rhs: Any, out: Any) -> Any:
         rows = np.multiply(lhs, rhs, order="C").reshape(products)
         if out.flags.c_contiguous and out.flags.aligned:
             np.dot(rows, ones, out=out.reshape(-1))
@@ -252,8 +252,8 @@ def _bind_short_rows(dims: DotDims, output: ArraySpec) -> Kernel:
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         # sums warn as products do: infinite numbers of both signs, or numbers that are too large together
         if out is None and is_line:
-            return quietly(line, lhs, rhs)
-        return quietly(fill, lhs, rhs, make() if out is None else out)
+            return quietly(line_of_sums, lhs, rhs)
+        return quietly(sums_into, lhs, rhs, make() if out is None else out)
 
     return run
 
