@@ -17,7 +17,7 @@ from ..catalogue import Attrs
 from ..dtypes import real_of
 from ..fusion import ElementwiseFusionPlan, FusionStep
 from ..protocol import Kernel
-from ..spec import ArraySpec, Axes
+from ..spec import ArraySpec, Axes, Shape
 from .accumulators import UFUNCS, DType, accumulator
 from .buffers import empty
 from .elementwise import BLOCK, blocks_within
@@ -41,6 +41,9 @@ def bind_reduce(op: str) -> Callable[..., Kernel]:
         ufunc = UFUNCS[op, "logical" if x.dtype.kind == "b" else ""]
         wide = accumulator(op, x.dtype)
         compiled = _compiled(op, attrs, x, output)
+        turned = _turned(x, axes)
+        is_all = wide == output.dtype and initial is None and op != "reduce_mean"  # a ufunc's reduction
+        is_all &= x.size > 0 and x.dtype.kind in "fciu"
 
         def run(x: Any, out: Any = None) -> Any:
             if out is None:
@@ -53,7 +56,12 @@ def bind_reduce(op: str) -> Callable[..., Kernel]:
                     ufunc(out, np.asarray(initial).astype(out.dtype), out=out)
                 return out
             with np.errstate(all="ignore"):
-                total = _reduced(ufunc, x, axes, wide)
+                where = axes
+                if turned is not None and not x.flags.c_contiguous:
+                    x, where = np.ascontiguousarray(x.transpose(turned[0])).reshape(turned[1]), 0
+                if is_all:
+                    return ufunc.reduce(x, where, wide, out)
+                total = _reduced(ufunc, x, where, wide)
                 if initial is not None:
                     total = ufunc(total, np.asarray(initial).astype(wide))
                 if op == "reduce_mean":
@@ -138,7 +146,18 @@ def _parts(x: Any) -> Any:
     return np.lib.stride_tricks.as_strided(real, (*x.shape, 2), (*x.strides, real.itemsize))
 
 
-def _reduced(ufunc: Any, x: Any, axes: Axes, wide: DType) -> Any:
+def _turned(x: ArraySpec, axes: Axes) -> tuple[Axes, Shape] | None:
+    """How NumPy's loops are made long: it walks short axes in short ones, and a copy with these axes first,
+    as one, has long ones. The order of the axes and the copy's shape, or None where that does not pay."""
+    count = math.prod(x.shape[axis] for axis in axes)
+    is_small = x.size < get_options().small
+    if not (len(axes) > 1 and is_small and x.dtype.kind in "fciu" and 0 < count <= FEW <= x.size):
+        return None
+    kept = tuple(axis for axis in range(len(x.shape)) if axis not in axes)
+    return (*axes, *kept), (count, *(x.shape[axis] for axis in kept))
+
+
+def _reduced(ufunc: Any, x: Any, axes: Axes | int, wide: DType) -> Any:
     """The reduction in the accumulator's dtype, by NumPy."""
     keywords: dict[str, Any] = {}
     if ufunc.identity is None and 0 in x.shape:
@@ -147,14 +166,6 @@ def _reduced(ufunc: Any, x: Any, axes: Axes, wide: DType) -> Any:
         x = x.astype(np.float32)
     if x.dtype.kind == "b":
         return ufunc.reduce(x, axis=axes)
-    is_small = x.size < get_options().small
-    if len(axes) > 1 and is_small and not x.flags.c_contiguous and x.dtype.kind in "fciu":
-        kept = [axis for axis in range(x.ndim) if axis not in axes]
-        count = math.prod(x.shape[axis] for axis in axes)
-        if 0 < count <= FEW <= x.size:
-            # NumPy walks short axes in short loops: a copy with these axes first gives it long ones
-            turned = np.ascontiguousarray(x.transpose(*axes, *kept))
-            return ufunc.reduce(turned.reshape(count, *turned.shape[len(axes) :]), 0, dtype=wide)
     return ufunc.reduce(x, axis=axes, dtype=wide, **keywords)
 
 
