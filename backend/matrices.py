@@ -36,7 +36,6 @@ WIDEST = 512  # elements of a row from which it matters little that columns are 
 TILE = (512, 256)
 """Most rows and columns of a tile of a product in blocks: 1 MiB of sums of float64."""
 SHORT = 16  # rows and columns of a block, and elements that are whole cache lines
-BLOCKS = 0.9  # of the rate of BLAS, in blocks
 PANELS = 4  # times the rate of moves, while panels are packed
 MARGIN = 1.2  # times as long BLAS should take before blocks are preferred
 SOON = 6e-5  # seconds of BLAS from which threads of ours are worth their start,
@@ -48,7 +47,7 @@ APART = 1 << 20  # bytes of an array from which it matters: no core's own cache 
 ROW = 256  # bytes of a row from which it does not: the machine fetches what follows
 SUMS = 5e-5  # seconds before sums of products begin
 WORTH = 1.4  # times as long it should take before strips are, where measured ratios are a quarter less; but
-WORTH_CLOSE = 1.2  # for large results, which BLAS takes its time to write, or where it packs panels
+WORTH_CLOSE = 1.2  # for large results, which BLAS takes its time to write, where it packs panels or is slower
 IN_PLACE = (
     1 << 20
 )  # multiplications of a product below which BLAS reads operands where they lie; others
@@ -228,10 +227,12 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
         return in_sums
     in_panels = _panelling_seconds(step, matrices, model)
     by_blas = matrices.seconds + clearing_seconds(step, model) + in_panels
-    if by_blas < (SOON_ALONE if is_alone(batch, m, n, k) else SOON):
+    soon = SOON_ALONE if is_alone(batch, m, n, k) else SOON
+    if by_blas < soon / max(1.0, model.strips):
         return matrices
     in_strips = plan_strips(step, orders, model)
-    worth = WORTH_CLOSE if step.nbytes[2] >= FAR or in_panels else WORTH
+    is_close = step.nbytes[2] >= FAR or in_panels > 0 or model.strips > 1
+    worth = WORTH_CLOSE if is_close else WORTH
     if in_strips is None or by_blas < in_strips.seconds * worth:
         return matrices
     seconds, copied_bytes, (lhs, rhs) = in_strips
@@ -368,7 +369,7 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
     lhs, rhs, out = step.nbytes
     packed = lhs * -(-n // TILE[1]) + rhs * -(-m // TILE[0])
     seconds = (
-        batch * rows * columns * k / (model.products * step.rate * BLOCKS)
+        batch * rows * columns * k / (model.products * step.rate * model.blocks)
         + packed / (model.moves * PANELS)
         + 2 * out / model.stream
     )

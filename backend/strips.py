@@ -15,17 +15,24 @@ from .cost_model import FAR, CostModel
 if TYPE_CHECKING:
     from .matrices import Contraction, Labels, Order, Orders
 
-RATE = 0.95  # of the rate of BLAS; half of it is reached with
-EDGES = (4, 3)  # so many rows and contracted elements
+EDGES = (4, 3)  # rows and contracted elements with which half of their rate is reached
 TURNED = 9  # such rows where contracted elements are turned into rows of strips, which pays from
-MANY = 16  # rows on
+MANY = 16  # rows on; and so many elements of the result at least lie together where they are written apart
+TILE = (
+    256,
+    512,
+)  # most rows and columns of a tile: with PART half a MiB of each operand, which stays in L2
+PIECE = 1.5e-7  # seconds of a thread for each piece of a large operand that is packed from a place of its own
+STRIP = 6e-8  # and for each strip, however few its rows and contracted elements
 PART = 256  # contracted elements that are added up in registers
 LINE = 64  # bytes of a cache line, in which columns of strips are whole
+STRIP_LINES = 3  # of a strip
 PADDED = 1.3  # times as many columns, at most, as there are
 RUN = 32  # columns one after another in their operand that are enough
 LONG = 256  # and in the result
 LITTLE = 4  # times as many bytes as are copied has the result
 MOST = 1 << 1000  # multiplications that a float can count
+SCATTERED = 1e-9  # seconds of a thread for each element that is added to the result by itself
 STARTED = 5e-6  # seconds before the kernel begins
 ALONE = 1 << 20  # multiplications, and as many as are worth writing, that one thread has soon done
 WRITING = 16  # multiplications that take as long as it takes to write what they are added up to
@@ -68,7 +75,12 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         return None
     lanes = LINE // step.itemsize
     width = -(-n // lanes) * lanes
-    if width > PADDED * n or not _writes_well(step, out, columns):
+    scattering = 0.0
+    if not _writes_well(step, out, columns):
+        if model.strips <= 1 or run_of(step, columns, out) < MANY:
+            return None
+        scattering = batch * m * n * -(-k // PART) * SCATTERED / model.threads
+    if width > PADDED * n:
         return None
     best: Strips | None = None
     for copied_bytes, packs_rows, packs_columns in sorted(
@@ -76,8 +88,8 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         for packs_rows in ((False, True) if lhs else (False,))
         for packs_columns in ((False, True) if rhs else (False,))
     ):
-        if LITTLE * copied_bytes > step.nbytes[2]:
-            break
+        if model.strips <= 1 and LITTLE * copied_bytes > step.nbytes[2]:
+            break  # BLAS copies them as well, and is faster then
         left, right = None if packs_rows else lhs, None if packs_columns else rhs
         if not _packs_well(step, left, right, out, columns):
             continue
@@ -87,17 +99,20 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         if right and right[-1] in step.contracted:
             if m < MANY:
                 continue
-            a = TURNED
-        rate = model.products * step.rate * RATE * m / (m + a) * k / (k + b)
-        if is_alone(batch, m, n, k):
-            rate /= model.threads
-        computed = batch * m * width * k / rate
-        is_far = step.nbytes[2] >= FAR and k <= PART and n % lanes == 0
+            a = round(TURNED * max(1.0, model.strips))
+        rate = model.products * step.rate * model.strips * m / (m + a) * k / (k + b)
+        threads = 1 if is_alone(batch, m, n, k) else model.threads
+        strips = batch * -(-m // TILE[0]) * -(-k // PART) * -(-width // (STRIP_LINES * lanes))
+        packing = (
+            strips * STRIP + _pieces(step, left, right, out, columns) * -(-m // TILE[0]) * PIECE
+        )
+        computed = batch * m * width * k / (rate * threads / model.threads) + packing / threads
+        is_far = step.nbytes[2] >= FAR and k <= PART and n % lanes == 0 and not scattering
         streamed = (sum(step.nbytes) + (0 if is_far else step.nbytes[2])) / model.stream
-        if computed < streamed and not is_far:
+        if computed * model.strips < streamed and not is_far:
             return None  # BLAS writes what stays in caches as fast
         seconds = STARTED + max(computed, streamed) + copied_bytes / model.moves
-        seconds += (packs_rows + packs_columns) * model.copy
+        seconds += (packs_rows + packs_columns) * model.copy + scattering
         if best is None or seconds < best.seconds:
             packed = packs_rows, packs_columns
             best = Strips(seconds, copied_bytes, packed[::-1] if is_turned else packed)
@@ -124,6 +139,23 @@ def _long(step: Contraction, order: Order) -> Order:
     if order is None or not step.has_ones:
         return order
     return tuple(x for x in order if step.sizes[x] > 1)
+
+
+def _pieces(step: Contraction, lhs: Order, rhs: Order, out: Order, columns: Labels) -> int:
+    """In how many pieces a large operand with the columns lies, as strips walk it: contracted elements in its
+    own order where they are neighbours there, else in that of the other operand."""
+    if not rhs or step.size(rhs) * step.itemsize < FAR:
+        return 0
+    across = tuple(x for x in (out or rhs) if x in columns)
+    is_turned = rhs[-1] in step.contracted
+    down = tuple(x for x in (rhs if is_turned else lhs or step.contracted) if x in step.contracted)
+    walk = across + down if is_turned else down + across
+    length = 1
+    for x, y in zip(reversed(walk), reversed(rhs), strict=False):
+        if x != y:
+            break
+        length *= step.sizes[x]
+    return step.size(rhs) // length
 
 
 def _writes_well(step: Contraction, out: Order, columns: Labels) -> bool:

@@ -17,7 +17,7 @@ from ..catalogue import DotDims
 from ..cost_model import FAR
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
-from ..strips import LINE, PART, SHORT, is_alone, share_length
+from ..strips import LINE, PART, SHORT, TILE, is_alone, share_length
 from .address import address
 from .buffers import LARGE, empty_as
 from .kernels.strips import FEW, GROUP, NEAR, multiply_strips
@@ -25,10 +25,6 @@ from .move import move
 from .strided import Axis, axis_table, element_strides, merge_axes, readable
 from .threads import parallel_for
 
-TILE = (
-    256,
-    512,
-)  # most rows and columns of a tile: with PART half a MiB of each operand, which stays in L2
 # rows of a block of sums and lines of its columns, at most; see registers.py. Where blocks are smaller, tiles
 # are whole in these all the same: bands of rows are as even there
 HIGHEST, WIDEST = 7, 3

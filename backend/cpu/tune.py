@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..._base.options import num_threads
-from ..catalogue import Attrs, dot_dims
-from ..cost_model import MODELS, CostModel, keep
+from ..catalogue import Attrs, DotDims, dot_dims
+from ..cost_model import MODELS, CostModel, keep, shipped
+from ..protocol import Kernel
 from ..spec import ArraySpec
+from .blocked import bind_blocked
 from .matrices import bind_matrices
 from .move import move
+from .strips import bind_strips
 
 SIDE = 1024  # of the matrices by which the rate of products is measured
 FEW = (4, 8, 16, 48)  # rows, columns or contracted elements of narrow matrices
@@ -25,6 +28,7 @@ WIDE = 384  # of the other two
 BATCH = 32  # matrices that are shared out
 
 Shape3 = tuple[int, int, int]
+Bind = Callable[[DotDims, tuple[ArraySpec, ArraySpec], ArraySpec], Kernel]
 
 
 def tune(save: bool = True) -> CostModel:
@@ -45,11 +49,14 @@ def tune(save: bool = True) -> CostModel:
     """
     from ..._base.caches import clear_caches
 
-    shipped = CostModel()
     products = SIDE**3 / _seconds_of_product((SIDE, SIDE, SIDE), 1)
     stream = 2 * 8 * 4096**2 / _seconds_of_product((4096, 4096, 8), 1)
-    model = shipped._replace(
+    model = shipped()._replace(
         products=products, stream=stream, moves=_rate_of_moves(), threads=num_threads()
+    )
+    model = model._replace(
+        strips=SIDE**3 / _seconds_in_strips() / products,
+        blocks=SIDE**3 / _seconds_in_blocks() / products,
     )
     shapes = _narrow()
     model = model._replace(
@@ -73,6 +80,20 @@ def _narrow() -> list[Shape3]:
 
 def _seconds_of_product(shape: Shape3, batch: int) -> float:
     """Of the products of a batch, as the CPU backend makes them; a narrow result has short rows."""
+    return _seconds_by(bind_matrices, shape, batch)
+
+
+def _seconds_in_strips() -> float:
+    """Of a product of large matrices, by our own kernel."""
+    return _seconds_by(bind_strips, (SIDE, SIDE, SIDE))
+
+
+def _seconds_in_blocks() -> float:
+    """The same by the one that packs both operands."""
+    return _seconds_by(lambda dims, _, out: bind_blocked(dims, out), (SIDE, SIDE, SIDE))
+
+
+def _seconds_by(bind: Bind, shape: Shape3, batch: int = 1) -> float:
     m, n, k = shape
     rng = np.random.default_rng(0)
     lhs, rhs = rng.random((batch, m, k)), rng.random((batch, k, n))
@@ -81,9 +102,9 @@ def _seconds_of_product(shape: Shape3, batch: int) -> float:
         lhs, rhs = lhs[0], rhs[0]
         axes = {"contracting": ((1,), (0,)), "batch": ((), ())}
     dims = dot_dims(axes, lhs.shape, rhs.shape)
-    specs = tuple(ArraySpec(x.dtype, x.shape) for x in (lhs, rhs))
+    specs = (ArraySpec(lhs.dtype, lhs.shape), ArraySpec(rhs.dtype, rhs.shape))
     out = np.empty((batch, m, n) if batch > 1 else (m, n))
-    kernel = bind_matrices(dims, (specs[0], specs[1]), ArraySpec(out.dtype, out.shape))
+    kernel = bind(dims, specs, ArraySpec(out.dtype, out.shape))
     return _best(lambda: kernel(lhs, rhs, out=out))
 
 

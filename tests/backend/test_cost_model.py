@@ -89,10 +89,14 @@ def test_tuning_keeps_and_uses_what_it_measures(
 
     monkeypatch.setattr(measuring, "_seconds_of_product", seconds)
     monkeypatch.setattr(measuring, "_rate_of_moves", lambda: 3e9)
+    monkeypatch.setattr(measuring, "_seconds_in_strips", lambda: measuring.SIDE**3 / 3e10)
+    monkeypatch.setattr(measuring, "_seconds_in_blocks", lambda: measuring.SIDE**3 / 1e10)
     model = einloom.tune()
     assert MODELS.current == model
     assert model.moves == 3e9
     assert 1.8e10 < model.products < 2e10
+    assert model.strips == pytest.approx(3e10 / model.products)
+    assert model.blocks == pytest.approx(1e10 / model.products)
     np.testing.assert_allclose(model.edges, (5, 7, 3), atol=2)
     np.testing.assert_allclose(model.threaded, (20, 30, 2), atol=5)
     MODELS.clear()
