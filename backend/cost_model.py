@@ -128,7 +128,11 @@ def keep(model: CostModel) -> Path:
 
 def machine() -> dict[str, Any]:
     """What a model is for: another processor, or another number of threads, has another."""
-    return {"processor": processor.name(processor.facts()), "cpus": os.cpu_count(), "threads": num_threads()}
+    return {
+        "processor": processor.name(processor.facts()),
+        "cpus": os.cpu_count(),
+        "threads": num_threads(),
+    }
 
 
 def _kept() -> CostModel | None:

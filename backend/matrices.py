@@ -47,7 +47,8 @@ APART = 1 << 20  # bytes of an array from which it matters: no core's own cache 
 ROW = 256  # bytes of a row from which it does not: the machine fetches what follows
 SUMS = 5e-5  # seconds before sums of products begin
 WORTH = 1.4  # times as long it should take before strips are, where measured ratios are a quarter less; but
-WORTH_CLOSE = 1.2  # for large results, which BLAS takes its time to write, where it packs panels or is slower
+# for large results, which BLAS takes its time to write, where it packs panels, and where it is slower
+WORTH_CLOSE = 1.2
 IN_PLACE = (
     1 << 20
 )  # multiplications of a product below which BLAS reads operands where they lie; others

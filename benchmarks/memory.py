@@ -3,12 +3,16 @@
 tracemalloc counts what NumPy allocates. The memory that einloom lends is mapped, which it does not see, so
 that while somebody is measured it comes from Python instead. What einloom's cache of buffers keeps for later
 is not in use; with `held` it is counted too. torch's profiler tells what torch allocates, and XLA what its
-programs need. Packed blocks inside BLAS and TBLIS cannot be seen, those of einloom's own kernels are counted.
+programs need. Memory in which BLAS, TBLIS and einloom's own products pack blocks, and which they keep for the
+next call, is counted for nobody: `packing_bytes` says for one product of BLAS how much it is, and with `held`
+einloom's is counted.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tempfile
 import tracemalloc
 from collections.abc import Sequence
@@ -16,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from einloom._base.options import num_threads
 from einloom.backend.cpu import buffers, cpu
 
 from .machine import Contender
@@ -26,7 +31,7 @@ SLACK = 512 << 10  # bytes: Python's own objects, and the buffers of NumPy's loo
 def peak_bytes(call: Contender, operands: Sequence[Any], held: bool = False) -> int:
     """Most bytes in use at once during a call that has run before, its operands included.
 
-    With `held`, what the cache of buffers kept at that moment counts as well.
+    With `held`, what the cache of buffers kept at that moment counts as well, and workspaces.
     """
     limit = buffers.BUFFERS.limit if held else 0
     cpu().reclaim()
@@ -34,6 +39,8 @@ def peak_bytes(call: Contender, operands: Sequence[Any], held: bool = False) -> 
         mock.patch.object(buffers, "_pages", bytearray),
         mock.patch.object(buffers.BUFFERS, "_limit", limit),
     ):
+        if not held:
+            call()  # from now on it has its workspaces
         tracemalloc.start()
         try:
             before, _ = tracemalloc.get_traced_memory()
@@ -44,6 +51,38 @@ def peak_bytes(call: Contender, operands: Sequence[Any], held: bool = False) -> 
             tracemalloc.stop()
             cpu().reclaim()
     return peak - before + sum(x.nbytes for x in operands)
+
+
+def packing_bytes(batch: int, m: int, n: int, k: int) -> int | None:
+    """What NumPy's BLAS packs for `batch` products [m, k] x [k, n] of float64: by so much the memory of a fresh
+    process grows when the first ones are written into an array that is there. None where the system does not
+    tell."""
+    sizes = [batch, m, n, k, num_threads()]
+    found = subprocess.run(
+        [sys.executable, "-c", _PACKING, *map(str, sizes)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return int(found.stdout) if found.returncode == 0 else None
+
+
+_PACKING = """
+import sys, numpy as np
+from threadpoolctl import threadpool_limits
+
+def resident():
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("Anonymous"))
+
+batch, m, n, k, threads = map(int, sys.argv[1:])
+x, y, out = np.ones((batch, m, k)), np.ones((batch, k, n)), np.ones((batch, m, n))
+with threadpool_limits(threads):
+    np.matmul(x[0, :2, :2], x[0, :2, :2].copy())
+    before = resident(), resident()
+    np.matmul(x, y, out=out)
+    print(resident() - before[1])
+"""
 
 
 def torch_peak_bytes(call: Contender, operands: Sequence[Any]) -> int:

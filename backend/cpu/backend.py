@@ -50,6 +50,7 @@ from .reduce import bind_argument, bind_reduce, reduce_scratch_bytes, widened_by
 from .scaling import bind_ldexp, bind_normal_exponent, normal_exponent_scratch_bytes
 from .strided import MOST_AXES, overlaps_itself
 from .threads import parallel_for, stay
+from .workspaces import WORKSPACES
 
 
 def _later(module: str, name: str) -> Any:
@@ -472,7 +473,7 @@ class CpuBackend:
         return BUFFERS.info()
 
     def reclaim(self) -> int:
-        return BUFFERS.clear()
+        return BUFFERS.clear() + WORKSPACES.clear()
 
     def __repr__(self) -> str:
         own = {"threads": self.threads, "provider": self.provider}

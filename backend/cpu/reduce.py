@@ -42,7 +42,8 @@ def bind_reduce(op: str) -> Callable[..., Kernel]:
         wide = accumulator(op, x.dtype)
         compiled = _compiled(op, attrs, x, output)
         turned = _turned(x, axes)
-        is_all = wide == output.dtype and initial is None and op != "reduce_mean"  # a ufunc's reduction
+        # a ufunc's reduction and no more
+        is_all = wide == output.dtype and initial is None and op != "reduce_mean"
         is_all &= x.size > 0 and x.dtype.kind in "fciu"
 
         def run(x: Any, out: Any = None) -> Any:

@@ -24,6 +24,7 @@ from .kernels.strips import FEW, GROUP, NEAR, multiply_strips
 from .move import move
 from .strided import Axis, axis_table, element_strides, merge_axes, readable
 from .threads import parallel_for
+from .workspaces import WORKSPACES
 
 # rows of a block of sums and lines of its columns, at most; see registers.py. Where blocks are smaller, tiles
 # are whole in these all the same: bands of rows are as even there
@@ -35,7 +36,7 @@ class _Prepared(NamedTuple):
     """What the kernel is given besides addresses, for some strides."""
 
     tiles: int
-    scratch: int  # elements
+    scratch: int  # bytes
     places: int  # of one kind
     arguments: tuple[Any, ...]
     is_alone: bool
@@ -101,8 +102,15 @@ def bind_strips(
         addresses = (to, of_rhs, of_lhs) if is_turned else (to, of_lhs, of_rhs)
 
         def piece(start: int, stop: int) -> None:
-            scratch, offsets = np.empty(now.scratch, dtype), np.empty((9, now.places), np.int64)
-            multiply_strips(start, stop, *addresses, *now.arguments, scratch, offsets)
+            memory = WORKSPACES.take(now.scratch + 72 * now.places)
+            try:
+                scratch = memory[: now.scratch].view(dtype)
+                offsets = memory[now.scratch : now.scratch + 72 * now.places].view(np.int64)
+                multiply_strips(
+                    start, stop, *addresses, *now.arguments, scratch, offsets.reshape(9, now.places)
+                )
+            finally:
+                WORKSPACES.give(memory)
 
         if now.is_alone:
             piece(0, now.tiles)
@@ -173,10 +181,10 @@ def _prepared(
     packed = (
         0 if _are_read_in_place(sizes, tables[2], out.itemsize) else _packed_lines(sizes, lanes)
     )
-    elements = (packed + HIGHEST * WIDEST) * lanes
+    scratch = (packed + HIGHEST * WIDEST) * LINE
     settings = np.array([*sizes, out.nbytes >= FAR, parts, length, out.nbytes, packed * LINE])
     one = is_alone(dims.batch, dims.m, dims.n, dims.k)
-    return _Prepared(tiles, elements, _places(sizes, lanes), (*tables, settings), one)
+    return _Prepared(tiles, scratch, _places(sizes, lanes), (*tables, settings), one)
 
 
 def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from einloom.contract.problem_file import ProblemFile, read_problem
 from .. import peers
 from ..harness import CaseResult, measure, patience
 from ..machine import Contender, rates
-from ..memory import peak_bytes, torch_peak_bytes, xla_bytes
+from ..memory import packing_bytes, peak_bytes, torch_peak_bytes, xla_bytes
 from ..roofline import roofline
 
 INSTANCES = Path(__file__).parents[1] / "instances"
@@ -83,7 +84,28 @@ def einsum(quick: bool) -> Iterator[CaseResult]:
         if "jax" in result.seconds:
             result.peaks["jax"] = facts["jax_bytes"]
         facts["held_bytes"] = peak_bytes(contenders["einloom"], arrays, held=True)
+        if (sizes := _product(problem)) is not None:
+            facts["blas_packing_bytes"] = packing_bytes(*sizes)
         yield result
+
+
+def _product(problem: ProblemFile) -> tuple[int, int, int, int] | None:
+    """Batch, m, n and k of a problem that is one product of matrices; None for others."""
+    inputs, _, output = problem.equation.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != 2:
+        return None
+    sizes = {
+        x: n
+        for term, shape in zip(terms, problem.shapes, strict=True)
+        for x, n in zip(term, shape, strict=True)
+    }
+    lhs, rhs, out = map(set, (*terms, output))
+    batch, m, n, k = (
+        math.prod(sizes[x] for x in group)
+        for group in (lhs & rhs & out, (lhs & out) - rhs, (rhs & out) - lhs, (lhs & rhs) - out)
+    )
+    return (batch, m, n, k) if k > 1 else None
 
 
 # ---- peers: what is prepared is not timed; None for what is not installed ---------------------
