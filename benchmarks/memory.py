@@ -54,9 +54,9 @@ def peak_bytes(call: Contender, operands: Sequence[Any], held: bool = False) -> 
 
 
 def packing_bytes(batch: int, m: int, n: int, k: int) -> int | None:
-    """What NumPy's BLAS packs for `batch` products [m, k] x [k, n] of float64: by so much the memory of a fresh
-    process grows when the first ones are written into an array that is there. None where the system does not
-    tell."""
+    """What NumPy's BLAS packs for `batch` products [m, k] x [k, n] of float64: the memory of a fresh process
+    grows by so much when the first ones are written into an array that is there. None where the system does
+    not tell."""
     sizes = [batch, m, n, k, num_threads()]
     found = subprocess.run(
         [sys.executable, "-c", _PACKING, *map(str, sizes)],
