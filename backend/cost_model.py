@@ -12,6 +12,8 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._base.caches import CacheInfo, register
 from .._base.log import log
 from .._base.options import cache_dir, num_threads
@@ -86,7 +88,7 @@ class Models:
     @property
     def current(self) -> CostModel:
         if self._current is None:
-            self._current = _kept() or shipped()
+            self._current = _kept() or CostModel()
         return self._current
 
     def use(self, model: CostModel | None) -> None:
@@ -101,16 +103,6 @@ class Models:
         if not self._given:
             self._current = None
 
-
-def shipped() -> CostModel:
-    """The model of a machine that was not measured: one of two, by the processor and by what BLAS takes it
-    for."""
-    return NARROW_BLAS if processor.has_narrow_blas() else CostModel()
-
-
-NARROW_BLAS = CostModel(products=6e10, stream=3.5e10, strips=1.6, blocks=1.4)
-"""Measured on two cores of an AMD EPYC of family 26 (Zen 5), for which OpenBLAS 0.3.31 takes its kernels for
-Haswell: strips take 0.5 to 0.65 of their time, in single and double precision, real and complex."""
 
 MODELS = Models()
 
@@ -127,9 +119,12 @@ def keep(model: CostModel) -> Path:
 
 
 def machine() -> dict[str, Any]:
-    """What a model is for: another processor, or another number of threads, has another."""
+    """What a model is for: another processor, other kernels of BLAS, or another number of threads, has
+    another."""
     return {
         "processor": processor.name(processor.facts()),
+        "blas": processor.blas_core(),
+        "numpy": np.__version__,
         "cpus": os.cpu_count(),
         "threads": num_threads(),
     }

@@ -23,7 +23,7 @@ from .._base.options import get_options
 from .cost_model import ENOUGH, FAR, MODELS, RATES, THREADED, WIDE, CostModel
 from .rules import DotDims
 from .spec import ArraySpec
-from .strips import is_alone, plan_strips, run_of
+from .strips import FASTER, is_alone, plan_strips, run_of
 
 Labels = tuple[int, ...]
 Order = Labels | None
@@ -46,8 +46,10 @@ PAGE = 1 << 12  # bytes between rows from which that is far
 APART = 1 << 20  # bytes of an array from which it matters: no core's own cache holds it
 ROW = 256  # bytes of a row from which it does not: the machine fetches what follows
 SUMS = 5e-5  # seconds before sums of products begin
-WORTH = 1.4  # times as long it should take before strips are, where measured ratios are a quarter less; but
-# for large results, which BLAS takes its time to write, where it packs panels, and where it is slower
+WORTH = (
+    1.4  # times as long it should take before strips are, where measured ratios are a quarter less
+)
+# the same of large results, which BLAS takes its time to write, where it packs panels, and where it is slower
 WORTH_CLOSE = 1.2
 IN_PLACE = (
     1 << 20
@@ -229,10 +231,10 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
     in_panels = _panelling_seconds(step, matrices, model)
     by_blas = matrices.seconds + clearing_seconds(step, model) + in_panels
     soon = SOON_ALONE if is_alone(batch, m, n, k) else SOON
-    if by_blas < soon / max(1.0, model.strips):
+    if by_blas < (soon / model.strips if model.strips >= FASTER else soon):
         return matrices
     in_strips = plan_strips(step, orders, model)
-    is_close = step.nbytes[2] >= FAR or in_panels > 0 or model.strips > 1
+    is_close = step.nbytes[2] >= FAR or in_panels > 0 or model.strips >= FASTER
     worth = WORTH_CLOSE if is_close else WORTH
     if in_strips is None or by_blas < in_strips.seconds * worth:
         return matrices
@@ -354,8 +356,8 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
     """Seconds of products of real numbers in blocks, which are packed panel by panel from wherever they lie;
     None where BLAS should take no longer.
 
-    BLAS multiplies faster and needs no help with what it can read. What pays is to copy neither operand,
-    where it would need both copied, and where panels are read in whole cache lines.
+    BLAS multiplies faster, mostly, and needs no help with what it can read. What pays is to copy neither
+    operand, where it would need both copied, and where panels are read in whole cache lines.
     """
     model = model or MODELS.current
     batch, m, n, k = step.amounts

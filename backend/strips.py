@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 EDGES = (4, 3)  # rows and contracted elements with which half of their rate is reached
 TURNED = 9  # such rows where contracted elements are turned into rows of strips, which pays from
-MANY = 16  # rows on; and so many elements of the result at least lie together where they are written apart
+MANY = 16  # rows on
+TOGETHER = 16  # elements of the result at least that lie together where they are written one by one
 TILE = (
     256,
     512,
@@ -30,6 +31,7 @@ STRIP_LINES = 3  # of a strip
 PADDED = 1.3  # times as many columns, at most, as there are
 RUN = 32  # columns one after another in their operand that are enough
 LONG = 256  # and in the result
+FASTER = 1.25  # times the rate of BLAS, from which strips take what they would else leave to BLAS
 LITTLE = 4  # times as many bytes as are copied has the result
 MOST = 1 << 1000  # multiplications that a float can count
 SCATTERED = 1e-9  # seconds of a thread for each element that is added to the result by itself
@@ -58,7 +60,9 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
     What lies well is read where it lies: columns have to lie one after another in their operand as in the
     result, or contracted elements have to, so that they are read in whole cache lines; and so have rows or
     contracted elements of the other one. What does not is copied first, which is little where the result is
-    large.
+    large. Where strips are so much faster than BLAS that these are not the products that gain most, as a
+    model that was measured may say, operands are copied for them as for BLAS, whatever their size, and
+    columns may lie apart in the result.
     """
     batch, m, n, k = step.amounts
     macs = batch * m * n * k
@@ -75,11 +79,13 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         return None
     lanes = LINE // step.itemsize
     width = -(-n // lanes) * lanes
+    is_faster = model.strips >= FASTER
+    threads = 1.0 if is_alone(batch, m, n, k) else model.threads
     scattering = 0.0
     if not _writes_well(step, out, columns):
-        if model.strips <= 1 or run_of(step, columns, out) < MANY:
+        if not is_faster or run_of(step, columns, out) < TOGETHER:
             return None
-        scattering = batch * m * n * -(-k // PART) * SCATTERED / model.threads
+        scattering = batch * m * n * -(-k // PART) * SCATTERED / threads
     if width > PADDED * n:
         return None
     best: Strips | None = None
@@ -88,7 +94,7 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         for packs_rows in ((False, True) if lhs else (False,))
         for packs_columns in ((False, True) if rhs else (False,))
     ):
-        if model.strips <= 1 and LITTLE * copied_bytes > step.nbytes[2]:
+        if not is_faster and LITTLE * copied_bytes > step.nbytes[2]:
             break  # BLAS copies them as well, and is faster then
         left, right = None if packs_rows else lhs, None if packs_columns else rhs
         if not _packs_well(step, left, right, out, columns):
@@ -99,18 +105,19 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         if right and right[-1] in step.contracted:
             if m < MANY:
                 continue
-            a = round(TURNED * max(1.0, model.strips))
+            a = round(
+                TURNED * (model.strips if is_faster else 1)
+            )  # to turn takes as long as before
         rate = model.products * step.rate * model.strips * m / (m + a) * k / (k + b)
-        threads = 1 if is_alone(batch, m, n, k) else model.threads
-        strips = batch * -(-m // TILE[0]) * -(-k // PART) * -(-width // (STRIP_LINES * lanes))
-        packing = (
-            strips * STRIP + _pieces(step, left, right, out, columns) * -(-m // TILE[0]) * PIECE
-        )
-        computed = batch * m * width * k / (rate * threads / model.threads) + packing / threads
+        arithmetic = batch * m * width * k / rate * model.threads / threads
         is_far = step.nbytes[2] >= FAR and k <= PART and n % lanes == 0 and not scattering
         streamed = (sum(step.nbytes) + (0 if is_far else step.nbytes[2])) / model.stream
-        if computed * model.strips < streamed and not is_far:
-            return None  # BLAS writes what stays in caches as fast
+        if arithmetic * (model.strips if is_faster else 1) < streamed and not is_far:
+            continue  # BLAS writes what stays in caches as fast
+        down = -(-m // TILE[0])
+        strips = batch * down * -(-k // PART) * -(-width // (STRIP_LINES * lanes))  # or more
+        packing = strips * STRIP + _pieces(step, left, right, out, columns) * down * PIECE
+        computed = arithmetic + packing / threads
         seconds = STARTED + max(computed, streamed) + copied_bytes / model.moves
         seconds += (packs_rows + packs_columns) * model.copy + scattering
         if best is None or seconds < best.seconds:
@@ -142,13 +149,15 @@ def _long(step: Contraction, order: Order) -> Order:
 
 
 def _pieces(step: Contraction, lhs: Order, rhs: Order, out: Order, columns: Labels) -> int:
-    """In how many pieces a large operand with the columns lies, as strips walk it: contracted elements in its
-    own order where they are neighbours there, else in that of the other operand."""
+    """In how many pieces a large operand with the columns lies, whose contracted labels strips walk in its
+    own order where they are last there, else in that of the other operand; a fit to measured times, which
+    leaves out that strips and parts end pieces, too."""
     if not rhs or step.size(rhs) * step.itemsize < FAR:
         return 0
     across = tuple(x for x in (out or rhs) if x in columns)
     is_turned = rhs[-1] in step.contracted
-    down = tuple(x for x in (rhs if is_turned else lhs or step.contracted) if x in step.contracted)
+    order = rhs if is_turned else lhs or step.contracted
+    down = tuple(x for x in order if x in step.contracted and step.sizes[x] > 1)
     walk = across + down if is_turned else down + across
     length = 1
     for x, y in zip(reversed(walk), reversed(rhs), strict=False):

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from einloom._base.options import num_threads
+from einloom.backend import processor
 
 from .roofline import Rates, flops_per_product
 
@@ -43,7 +43,8 @@ def machine(quick: bool = False) -> dict[str, Any]:
     best = rates(quick)
     return {
         "python": platform.python_version(),
-        "processor": _processor(),
+        "processor": processor.name(processor.facts()),
+        "blas": processor.blas_core(),
         "cpus": os.cpu_count(),
         "threads": num_threads(),
         "versions": {package: version_of(package) for package in PACKAGES},
@@ -121,13 +122,3 @@ def version_of(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor()

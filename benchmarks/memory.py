@@ -34,13 +34,14 @@ def peak_bytes(call: Contender, operands: Sequence[Any], held: bool = False) -> 
     With `held`, what the cache of buffers kept at that moment counts as well, and workspaces.
     """
     limit = buffers.BUFFERS.limit if held else 0
-    cpu().reclaim()
+    if held:
+        cpu().reclaim()  # workspaces are made anew
+    else:
+        buffers.BUFFERS.clear()
     with (
         mock.patch.object(buffers, "_pages", bytearray),
         mock.patch.object(buffers.BUFFERS, "_limit", limit),
     ):
-        if not held:
-            call()  # from now on it has its workspaces
         tracemalloc.start()
         try:
             before, _ = tracemalloc.get_traced_memory()
@@ -78,10 +79,11 @@ def resident():
 batch, m, n, k, threads = map(int, sys.argv[1:])
 x, y, out = np.ones((batch, m, k)), np.ones((batch, k, n)), np.ones((batch, m, n))
 with threadpool_limits(threads):
-    np.matmul(x[0, :2, :2], x[0, :2, :2].copy())
-    before = resident(), resident()
+    np.matmul(np.ones((2, 2)), np.ones((2, 2)))
+    for _ in range(2):  # to ask takes memory as well, once
+        before = resident()
     np.matmul(x, y, out=out)
-    print(resident() - before[1])
+    print(resident() - before)
 """
 
 

@@ -58,7 +58,7 @@ def kept(suite: str, facts: dict[str, Any]) -> list[CaseResult]:
     if not file.exists():
         return []
     document = json.loads(file.read_text(encoding="utf-8"))
-    same = ("processor", "threads", "versions")
+    same = ("processor", "blas", "threads", "versions")
     if any(document["machine"].get(fact) != facts.get(fact) for fact in same):
         return []
     names = [field.name for field in fields(CaseResult)]

@@ -18,10 +18,6 @@ os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", os.path.join(SCRATCH.name,
 
 from hypothesis import settings  # noqa: E402 (it reads the environment)
 
-from einloom.backend import processor  # noqa: E402 (and so does this)
-
-processor.has_narrow_blas = lambda: False  # choices are tested as they are made on most machines
-
 settings.register_profile("einloom", database=None, deadline=None, derandomize=True)
 settings.load_profile("einloom")
 

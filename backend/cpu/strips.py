@@ -3,7 +3,8 @@
 out[b, i, j] = sum_k left[b, i, k] * right[b, k, j], where columns j are what lies one after another in the
 result: `left` is lhs or rhs. What lies badly is copied first, where `plan_strips` of backend/strips.py says
 so. Where a small result has long sums, shares of these are added up apart, and then their results. Scratch:
-such copies and results; some strips of `right` and a block of sums for each thread.
+such copies and results; and for each thread, in a workspace that is kept, some strips of `right`, a block of
+sums and tables of offsets.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from .workspaces import WORKSPACES
 # rows of a block of sums and lines of its columns, at most; see registers.py. Where blocks are smaller, tiles
 # are whole in these all the same: bands of rows are as even there
 HIGHEST, WIDEST = 7, 3
+TABLES = 9 * 8  # bytes for each place of the tables of offsets
 LEAST = 1 << 17  # multiplications of a tile that is not cut further for the sake of more threads
 
 
@@ -102,12 +104,17 @@ def bind_strips(
         addresses = (to, of_rhs, of_lhs) if is_turned else (to, of_lhs, of_rhs)
 
         def piece(start: int, stop: int) -> None:
-            memory = WORKSPACES.take(now.scratch + 72 * now.places)
+            memory = WORKSPACES.take(now.scratch + TABLES * now.places)
             try:
                 scratch = memory[: now.scratch].view(dtype)
-                offsets = memory[now.scratch : now.scratch + 72 * now.places].view(np.int64)
+                offsets = memory[now.scratch : now.scratch + TABLES * now.places].view(np.int64)
                 multiply_strips(
-                    start, stop, *addresses, *now.arguments, scratch, offsets.reshape(9, now.places)
+                    start,
+                    stop,
+                    *addresses,
+                    *now.arguments,
+                    scratch,
+                    offsets.reshape(-1, now.places),
                 )
             finally:
                 WORKSPACES.give(memory)
@@ -151,7 +158,9 @@ def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     )
     lanes = LINE // output.dtype.itemsize
     of_threads = threads * (
-        (_packed_lines(sizes, lanes) + HIGHEST * WIDEST) * LINE + 9 * 8 * _places(sizes, lanes)
+        (_packed_lines(sizes, lanes) + HIGHEST * WIDEST) * LINE
+        + TABLES * _places(sizes, lanes)
+        + LINE
     )
     return of_threads + (shares * output.nbytes if shares > 1 else 0)
 

@@ -1,4 +1,4 @@
-"""Measuring the cost model of this machine: products of matrices, streams and moves.
+"""Measuring the cost model of this machine: products, by BLAS and by our kernels, streams and moves.
 
 Rates are the best of several runs; the edges, which say how much of the rate small matrices reach, are
 fitted to products of many shapes by least squares of logarithms. What is not measured is as shipped.
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._base.options import num_threads
 from ..catalogue import Attrs, DotDims, dot_dims
-from ..cost_model import MODELS, CostModel, keep, shipped
+from ..cost_model import MODELS, CostModel, keep
 from ..protocol import Kernel
 from ..spec import ArraySpec
 from .blocked import bind_blocked
@@ -38,8 +38,8 @@ def tune(save: bool = True) -> CostModel:
     rounding. Expressions that exist keep the way that they chose; cached ones are forgotten.
 
     Args:
-        save: keep the model in the cache folder, where later processes find it, for this processor and
-            this number of threads.
+        save: keep the model in the cache folder, where later processes find it, for this processor, this
+            BLAS, and this number of threads.
 
     Returns:
         CostModel: a NamedTuple of rates, in seconds, bytes, and multiplications with their additions.
@@ -51,7 +51,7 @@ def tune(save: bool = True) -> CostModel:
 
     products = SIDE**3 / _seconds_of_product((SIDE, SIDE, SIDE), 1)
     stream = 2 * 8 * 4096**2 / _seconds_of_product((4096, 4096, 8), 1)
-    model = shipped()._replace(
+    model = CostModel()._replace(
         products=products, stream=stream, moves=_rate_of_moves(), threads=num_threads()
     )
     model = model._replace(

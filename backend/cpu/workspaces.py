@@ -1,7 +1,7 @@
 """Memory in which a kernel packs what it multiplies: kept for its next call, as BLAS keeps its own.
 
 Whoever takes a workspace has it alone until it is given back; there are as many as threads were at work at
-once, and no more than `MOST` are kept. Contents are undefined.
+once, of what was needed last, and no more than `MOST` are kept. Contents are undefined.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from ..._base.caches import CacheInfo, register
 from .address import address
 
-LINE = 64
-LEAST = 1 << 18  # bytes of one: what kernels that pack strips need at most, so that any will do
+LINE = 64  # bytes of a cache line, at whose beginning a workspace begins
+LARGEST = 1 << 18  # bytes; larger ones are not kept. Products in strips need less
 MOST = 2 * (os.cpu_count() or 1)
 
 
@@ -27,26 +27,26 @@ class Workspaces:
         self._free: deque[Any] = deque(maxlen=most)
 
     def take(self, nbytes: int) -> Any:
-        """So many bytes at least, or more."""
+        """So many bytes, or more."""
         try:
             memory = self._free.pop()
         except IndexError:
             memory = None
         if memory is None or memory.size < nbytes:
-            whole = np.empty(max(nbytes, LEAST) + LINE, np.uint8)
-            start = (
-                -address(whole) % LINE
-            )  # rows of cache lines are read faster where they are such lines
-            memory = whole[start : start + whole.size - LINE]
+            whole = np.empty(nbytes + LINE, np.uint8)
+            start = -address(whole) % LINE
+            memory = whole[start : start + nbytes]
         return memory
 
     def give(self, memory: Any) -> None:
         """Back for others; the oldest one is dropped where there are too many."""
-        self._free.append(memory)
+        if memory.size <= LARGEST:
+            self._free.append(memory)
 
     def info(self) -> CacheInfo:
         """Sizes are bytes; nobody counts who found one."""
-        return CacheInfo(0, 0, LEAST * (self._free.maxlen or 0), sum(x.size for x in [*self._free]))
+        kept = sum(memory.size for memory in self._free.copy())
+        return CacheInfo(0, 0, LARGEST * (self._free.maxlen or 0), kept)
 
     def clear(self) -> int:
         """Forget them; returns how many bytes."""

@@ -14,6 +14,7 @@ import numpy as np
 import opt_einsum
 
 import einloom
+from einloom.backend.cpu.workspaces import WORKSPACES
 from einloom.contract.problem_file import ProblemFile, read_problem
 
 from .. import peers
@@ -84,6 +85,9 @@ def einsum(quick: bool) -> Iterator[CaseResult]:
         if "jax" in result.seconds:
             result.peaks["jax"] = facts["jax_bytes"]
         facts["held_bytes"] = peak_bytes(contenders["einloom"], arrays, held=True)
+        WORKSPACES.clear()
+        contenders["einloom"]()
+        facts["workspace_bytes"] = WORKSPACES.info().currsize
         if (sizes := _product(problem)) is not None:
             facts["blas_packing_bytes"] = packing_bytes(*sizes)
         yield result
@@ -101,6 +105,8 @@ def _product(problem: ProblemFile) -> tuple[int, int, int, int] | None:
         for x, n in zip(term, shape, strict=True)
     }
     lhs, rhs, out = map(set, (*terms, output))
+    if (lhs ^ rhs) - out:  # summed in one operand alone
+        return None
     batch, m, n, k = (
         math.prod(sizes[x] for x in group)
         for group in (lhs & rhs & out, (lhs & out) - rhs, (rhs & out) - lhs, (lhs & rhs) - out)

@@ -318,10 +318,15 @@ def _blas() -> list[str]:
     except ImportError:
         return ["unknown (threadpoolctl is missing)"]
     return [
-        f"{pool['internal_api']} {pool['version']}, {pool['num_threads']} threads"
+        f"{pool['internal_api']} {pool['version']}, {_kernels(pool)}{pool['num_threads']} threads"
         for pool in threadpool_info()
         if pool["user_api"] == "blas"
     ]
+
+
+def _kernels(pool: dict[str, Any]) -> str:
+    """For which processor a library computes, where it says."""
+    return f"kernels for {pool['architecture']}, " if pool.get("architecture") else ""
 
 
 def _parser() -> argparse.ArgumentParser:
