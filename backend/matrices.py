@@ -46,9 +46,8 @@ PAGE = 1 << 12  # bytes between rows from which that is far
 APART = 1 << 20  # bytes of an array from which it matters: no core's own cache holds it
 ROW = 256  # bytes of a row from which it does not: the machine fetches what follows
 SUMS = 5e-5  # seconds before sums of products begin
-WORTH = (
-    1.4  # times as long it should take before strips are, where measured ratios are a quarter less
-)
+# times as long it should take before strips are, where measured ratios are a quarter less
+WORTH = 1.4
 # the same of large results, which BLAS takes its time to write, where it packs panels, and where it is slower
 WORTH_CLOSE = 1.2
 IN_PLACE = (

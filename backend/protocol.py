@@ -192,5 +192,5 @@ class Backend(Protocol):
         ...
 
     def reclaim(self) -> int:
-        """Give the memory of unused buffers back to the system; returns how many bytes."""
+        """Give the memory of unused buffers and workspaces back to the system; returns how many bytes."""
         ...

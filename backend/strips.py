@@ -19,10 +19,8 @@ EDGES = (4, 3)  # rows and contracted elements with which half of their rate is 
 TURNED = 9  # such rows where contracted elements are turned into rows of strips, which pays from
 MANY = 16  # rows on
 TOGETHER = 16  # elements of the result at least that lie together where they are written one by one
-TILE = (
-    256,
-    512,
-)  # most rows and columns of a tile: with PART half a MiB of each operand, which stays in L2
+# most rows and columns of a tile: with PART half a MiB of rows, which stay in L2
+TILE = (256, 512)
 PIECE = 1.5e-7  # seconds of a thread for each piece of a large operand that is packed from a place of its own
 STRIP = 6e-8  # and for each strip, however few its rows and contracted elements
 PART = 256  # contracted elements that are added up in registers
@@ -105,9 +103,8 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         if right and right[-1] in step.contracted:
             if m < MANY:
                 continue
-            a = round(
-                TURNED * (model.strips if is_faster else 1)
-            )  # to turn takes as long as before
+            # to turn takes as long beside a slower BLAS as beside a faster one
+            a = round(TURNED * model.strips) if is_faster else TURNED
         rate = model.products * step.rate * model.strips * m / (m + a) * k / (k + b)
         arithmetic = batch * m * width * k / rate * model.threads / threads
         is_far = step.nbytes[2] >= FAR and k <= PART and n % lanes == 0 and not scattering

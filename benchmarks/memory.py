@@ -58,13 +58,8 @@ def packing_bytes(batch: int, m: int, n: int, k: int) -> int | None:
     """What NumPy's BLAS packs for `batch` products [m, k] x [k, n] of float64: the memory of a fresh process
     grows by so much when the first ones are written into an array that is there. None where the system does
     not tell."""
-    sizes = [batch, m, n, k, num_threads()]
-    found = subprocess.run(
-        [sys.executable, "-c", _PACKING, *map(str, sizes)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", _PACKING, *map(str, (batch, m, n, k, num_threads()))]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     return int(found.stdout) if found.returncode == 0 else None
 
 

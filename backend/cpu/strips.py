@@ -108,14 +108,8 @@ def bind_strips(
             try:
                 scratch = memory[: now.scratch].view(dtype)
                 offsets = memory[now.scratch : now.scratch + TABLES * now.places].view(np.int64)
-                multiply_strips(
-                    start,
-                    stop,
-                    *addresses,
-                    *now.arguments,
-                    scratch,
-                    offsets.reshape(-1, now.places),
-                )
+                tables = offsets.reshape(-1, now.places)
+                multiply_strips(start, stop, *addresses, *now.arguments, scratch, tables)
             finally:
                 WORKSPACES.give(memory)
 

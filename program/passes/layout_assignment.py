@@ -197,9 +197,9 @@ def _long_rows(program: Program, between: set[int]) -> dict[int, Axes]:
         if not before and not is_matrix:
             continue
         step = _step(program, ins)
-        is_long = (
-            is_matrix and not step.contraction.batch and is_tall(*step.contraction.amounts[1:])
-        )
+        made = step.contraction
+        has_both = len(made.rows) == len(made.columns) == 1  # rows and columns, not two axes of rows
+        is_long = is_matrix and not made.batch and has_both and is_tall(*made.amounts[1:])
         if not before and not is_long:
             continue
         chain = before[0] if before else _Chain([], [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -130,3 +131,21 @@ def test_results(equation: str, dtype: str, slow_blas: None, rng: np.random.Gene
         rtol=tolerance,
         atol=tolerance * abs(result).max(),
     )
+
+
+@pytest.mark.parametrize("equation", ["imkn,jnlm->ijkl", "mink,jnlm->ijkl"])
+def test_threads_agree(equation: str, slow_blas: None, rng: np.random.Generator) -> None:
+    """All bits, on one thread and two, and from eight threads of Python at once."""
+    sizes = {label: 14 + 3 * (ord(label) % 4) for label in equation if label.isalpha()}
+    terms = equation.partition("->")[0].split(",")
+    arrays = [rng.standard_normal([sizes[x] for x in term]) for term in terms]
+    with options(small=0, threads=1):
+        alone = einloom.compile(equation, *arrays)
+        expected = alone(*arrays)
+        assert "strips" in str(alone.explain(*arrays))
+    with options(small=0, threads=2):
+        shared = einloom.compile(equation, *arrays)
+        np.testing.assert_array_equal(shared(*arrays), expected)
+        with ThreadPoolExecutor(8) as threads:
+            results = threads.map(lambda _: shared(*arrays), range(16))
+            assert all(np.array_equal(result, expected) for result in results)

@@ -225,6 +225,14 @@ def test_without_blas_slots_stay_row_major(dtype: str) -> None:
     assert all(slot.layout is None for slot in program.slots)
 
 
+def test_a_vector_of_two_axes_stays_as_it_is() -> None:
+    """Previously failed: both axes of a matrix times a vector were taken for rows and columns, and turned, so
+    that BLAS was called for each element of one axis."""
+    plan = einloom.plan("kcld,ic,ld->ki", (32, 120, 32, 120), (32, 120), (32, 120))
+    assert plan.program is not None
+    assert all(slot.layout is None for slot in plan.program.slots)
+
+
 def test_loops_that_are_shared_out() -> None:
     """Those of the operand with the larger matrices; else the longest, else the first ones."""
     shared = sharing._shared_axes
