@@ -198,7 +198,8 @@ def _long_rows(program: Program, between: set[int]) -> dict[int, Axes]:
             continue
         step = _step(program, ins)
         made = step.contraction
-        has_both = len(made.rows) == len(made.columns) == 1  # rows and columns, not two axes of rows
+        # one axis is of rows and one of columns, not both of rows
+        has_both = len(made.rows) == len(made.columns) == 1
         is_long = is_matrix and not made.batch and has_both and is_tall(*made.amounts[1:])
         if not before and not is_long:
             continue
