@@ -46,9 +46,8 @@ def blas_core() -> str | None:
     if not file:
         return None
     try:
-        library = ctypes.CDLL(
-            file
-        )  # on Linux it looks for names in what this one was linked with, too
+        # on Linux it looks for names in what this one was linked with, too
+        library = ctypes.CDLL(file)
     except OSError:
         return None
     for symbol in CORE_NAMES:

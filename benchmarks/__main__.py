@@ -51,7 +51,8 @@ def run(name: str, quick: bool, full: bool) -> None:
     facts = machine(quick)
     print(
         f"{facts['threads']} threads: GEMM {facts['gemm_gflops']['float64']:.0f} GFLOP/s, copy "
-        f"{facts['threaded_copy_gbytes']:.1f} GB/s ({facts['copy_gbytes']:.1f} on one thread)"
+        f"{facts['threaded_copy_gbytes']:.1f} GB/s ({facts['copy_gbytes']:.1f} on one thread), "
+        f"kernels of BLAS for {facts['blas'] or 'an unknown processor'}"
     )
     results = []
     for result in PARTS[name][part](quick) if part else suite(quick):

@@ -18,7 +18,7 @@ from ..catalogue import DotDims
 from ..cost_model import FAR
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
-from ..strips import LINE, PART, SHORT, TILE, is_alone, share_length
+from ..strips import LINE, PART, SHORT, STRIP_LINES, TILE, is_alone, share_length
 from .address import address
 from .buffers import LARGE, empty_as
 from .kernels.strips import FEW, GROUP, NEAR, multiply_strips
@@ -29,7 +29,7 @@ from .workspaces import WORKSPACES
 
 # rows of a block of sums and lines of its columns, at most; see registers.py. Where blocks are smaller, tiles
 # are whole in these all the same: bands of rows are as even there
-HIGHEST, WIDEST = 7, 3
+HIGHEST, WIDEST = 7, STRIP_LINES
 TABLES = 9 * 8  # bytes for each place of the tables of offsets
 LEAST = 1 << 17  # multiplications of a tile that is not cut further for the sake of more threads
 
