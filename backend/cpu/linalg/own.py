@@ -52,24 +52,26 @@ def loop(name: str, char: str) -> Run | None:
 
 
 @lru_cache(256)
-def qr(char: str) -> Run | None:
-    """(q, r) with q @ r = a [..., m, n]: q [..., m, k], r [..., k, n], k the smaller of m and n."""
+def qr(char: str, vectors: bool = True) -> Run | None:
+    """(q, r) with q @ r = a [..., m, n]: q [..., m, k], r [..., k, n], k the smaller of m and n; or r."""
     double = _double(char)
     to_raw, to_q = loop("qr_r_raw", double), loop("qr_reduced", double)
     if to_raw is None or to_q is None:
         return None
 
-    def both(a: Array) -> tuple[Array, Array]:
+    def factors(a: Array) -> Any:
         m, n = a.shape[-2:]
         k = m if m < n else n
         packed = a.astype(double, "C")
         tau = to_raw(packed)  # leaves the reflectors in its operand
         r = np.zeros((*a.shape[:-2], k, n), char)
         np.copyto(r, packed[..., :k, :], "same_kind", upper(k, n))
+        if not vectors:
+            return r
         q = to_q(packed, tau)
         return (q if double == char else q.astype(char)), r
 
-    return quiet(both)
+    return quiet(factors)
 
 
 @lru_cache(1024)
