@@ -19,7 +19,7 @@ from .._base.log import log
 from .._base.options import cache_dir, num_threads
 from . import processor
 
-VERSION = 4  # of the fields and of what they mean
+VERSION = 5  # of the fields and of what they mean
 FILE = "cost_model.json"
 THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
 # multiplications per matrix below which many are shared out, each on one thread of BLAS
@@ -34,7 +34,8 @@ RATES = {"f": 2.0, "d": 1.0, "F": 0.5, "D": 0.25}  # of products beside float64,
 class CostModel(NamedTuple):
     """Rates of one machine in float64, from which alternatives are told apart; seconds are no promise.
 
-    Fitted to products and copies measured on two cores of an x86-64 machine with AVX2.
+    Fitted to products and copies measured on two cores of an x86-64 machine with AVX2; for what is known to be
+    otherwise on a processor see `shipped`.
     """
 
     products: float = 4.5e10  # multiplications and additions a second in large matrices
@@ -54,7 +55,8 @@ class CostModel(NamedTuple):
     turns: float = 4e10  # bytes a second between lanes in memory and lanes in vectors
     short: int = 4  # elements of a lane at which half of that is reached
     strips: float = 0.95  # of the rate of products, in strips (see strips.py) of large matrices
-    blocks: float = 0.9  # the same in blocks of packed panels
+    blocks: float = 1.0  # the same in blocks of packed panels; and of the rate of float32 in that,
+    blocks_single: float = 0.9
     threads: int = 2  # that the rates were measured with
 
     def figures(self) -> list[float]:
@@ -77,6 +79,25 @@ class CostModel(NamedTuple):
         ) * (k / (k + c)) * max(1.0, self.strided)  # fmt: skip
 
 
+KNOWN: dict[tuple[str, str, str], dict[str, float]] = {
+    ("AuthenticAMD", "26", "SkylakeX"): {
+        "products": 1e11, "stream": 3.5e10, "moves": 9e9, "blocks": 1.17, "blocks_single": 0.95,
+    },
+}  # fmt: skip
+"""Figures that differ by vendor, family and BLAS core: OpenBLAS runs Zen 5 with kernels for another processor,
+which reach three quarters of its peak (measured on two cores, NumPy 2.4.6)."""
+
+
+def shipped() -> CostModel:
+    """The model for this processor before anything is measured on it."""
+    facts = processor.facts()
+    vendor, family = facts.get("vendor_id", ""), facts.get("cpu family", "")
+    if not any(key[:2] == (vendor, family) for key in KNOWN):
+        return CostModel()
+    known = KNOWN.get((vendor, family, processor.blas_core() or ""), {})
+    return CostModel()._replace(**known)  # type: ignore[arg-type]
+
+
 class Models:
     """The model in use: this machine's where it was tuned, else the shipped one; looked for once."""
 
@@ -88,7 +109,7 @@ class Models:
     @property
     def current(self) -> CostModel:
         if self._current is None:
-            self._current = _kept() or CostModel()
+            self._current = _kept() or shipped()
         return self._current
 
     def use(self, model: CostModel | None) -> None:

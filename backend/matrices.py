@@ -33,11 +33,20 @@ Orders = tuple[Order, Order, Order]  # of lhs, rhs and out
 FEW = 64  # columns of a matrix that is written faster as rows
 MOST = 1 << 1000  # multiplications that a float can count
 WIDEST = 512  # elements of a row from which it matters little that columns are longer
-TILE = (512, 256)
-"""Most rows and columns of a tile of a product in blocks: 1 MiB of sums of float64."""
+TILE = (1024, 1024)
+"""Most rows and columns of a tile of a product in blocks."""
+TILE_OF_SUMS = (512, 512)
+"""The same where its sums are in a buffer: 2 MiB of float64."""
 SHORT = 16  # rows and columns of a block, and elements that are whole cache lines
-PANELS = 4  # times the rate of moves, while panels are packed
-MARGIN = 1.2  # times as long BLAS should take before blocks are preferred
+PANELS = 6  # times the rate of moves, while panels are packed,
+DISTANT = 16 << 20  # bytes of an operand whose parts come from memory each time,
+DISTANT_RATE = 6.4e9  # and bytes of short ones that one thread packs in a second
+UNPACKED = 1.08  # and of the rate of large products in blocks without that
+MEASURED = 1024  # rows, columns and contracted elements of a product by which rates are measured
+LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
+PANEL_BYTES = 2048  # of the contracted elements of a row of a panel
+BLOCKS = 3e-5  # seconds before products in blocks begin
+MARGIN = 1.05  # times as long BLAS should take before blocks are preferred
 SOON = 6e-5  # seconds of BLAS from which threads of ours are worth their start,
 SOON_ALONE = 2e-5  # and a kernel that one thread runs
 CLEARED = 1 << 20  # bytes of a result that leaves the cache between being cleared and added to
@@ -351,12 +360,36 @@ def _planned(step: Contraction, given: Orders, model: CostModel) -> Products:
     return best._replace(seconds=best.seconds * TINY_REAL) if m * n * k < TINY else best
 
 
+def tile_of(
+    batch: int, m: int, n: int, k: int, block: tuple[int, int], threads: int, most: tuple[int, int]
+) -> tuple[int, int]:
+    """Rows and columns of the tiles of a product in blocks, whole blocks all but the last: `most` at most, and
+    fewer where every thread is to have some. They change no sum."""
+    height, width = block
+    rows, columns = _part(m, -(-m // most[0]), height), _part(n, -(-n // most[1]), width)
+    wanted = 2 * threads if threads > 1 else 1
+    while batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
+        if 2 * rows > columns and rows > 8 * height:
+            rows = _part(rows, 2, height)
+        elif columns > 4 * width:
+            columns = _part(columns, 2, width)
+        else:
+            break
+    return rows, columns
+
+
+def _part(n: int, parts: int, block: int) -> int:
+    """Rows or columns of one of so many equal parts, all but the last in whole blocks."""
+    part = -(-n // parts)
+    return min(n, -(-part // block) * block)
+
+
 def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = None) -> float | None:
     """Seconds of products of real numbers in blocks, which are packed panel by panel from wherever they lie;
     None where BLAS should take no longer.
 
-    BLAS multiplies faster, mostly, and needs no help with what it can read. What pays is to copy neither
-    operand, where it would need both copied, and where panels are read in whole cache lines.
+    What pays is to copy no operand that BLAS would need copied, where panels are read in whole cache lines; and
+    on some processors blocks multiply faster.
     """
     model = model or MODELS.current
     batch, m, n, k = step.amounts
@@ -364,32 +397,45 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
         return None
     if min(m, n) < SHORT or not _have_ends(step, given):
         return None
-    found = plan_matrices(step, given, model)
-    if found.packed[:2] != (True, True):
-        return None
-    rows, columns = (-(-x // SHORT) * SHORT for x in (m, n))  # at the edges blocks are whole, too
+    rate = model.blocks if step.rate == 1 else model.blocks_single
     lhs, rhs, out = step.nbytes
-    packed = lhs * -(-n // TILE[1]) + rhs * -(-m // TILE[0])
-    seconds = (
-        batch * rows * columns * k / (model.products * step.rate * model.blocks)
-        + packed / (model.moves * PANELS)
-        + 2 * out / model.stream
-    )
-    return seconds if seconds * MARGIN < found.seconds else None
+    rows, columns = tile_of(batch, m, n, k, (SHORT, SHORT), model.threads, TILE_OF_SUMS)
+    down, across = -(-m // rows), -(-n // columns)
+    # at the edges blocks are whole, too
+    macs = batch * -(-m // SHORT) * -(-n // SHORT) * SHORT**2 * k
+    # `blocks` is beside what BLAS reaches in matrices of that side, not in larger ones
+    rate *= model.products * step.rate * model.speed(MEASURED, MEASURED, MEASURED, 1) * UNPACKED
+    arithmetic = macs / rate
+    packing = (lhs * across + rhs * down) / (model.moves * PANELS)
+    of_lhs, of_rhs = _distant_bytes(step, *given[:2])
+    packing += (of_lhs * across + of_rhs * down) / (DISTANT_RATE * model.threads)
+    streamed = (lhs + rhs + 2 * out) / model.stream
+    seconds = BLOCKS + max(arithmetic + packing, streamed)
+    return seconds if seconds * MARGIN < plan_matrices(step, given, model).seconds else None
 
 
 def _have_ends(step: Contraction, orders: Orders) -> bool:
-    """Whether two arrays have unit stride along one axis of each group or along none, all of them whole
-    cache lines."""
-    ends: dict[int, int] = {}
-    for order in orders:
-        if not order or step.sizes[order[-1]] % SHORT != 0 or order[-1] in step.batch:
-            return False
-        groups = (step.rows, step.columns, step.contracted)
-        group = next(at for at, labels in enumerate(groups) if order[-1] in labels)
-        if ends.setdefault(group, order[-1]) != order[-1]:
-            return False
-    return True
+    """Whether what lies one after another in each array are rows, columns or contracted elements, some cache
+    lines long."""
+    return all(
+        order and order[-1] not in step.batch and step.sizes[order[-1]] >= SHORT for order in orders
+    )
+
+
+def _distant_bytes(step: Contraction, lhs: Order, rhs: Order) -> tuple[int, int]:
+    """How much of two operands is packed in short pieces that lie far from each other, since contracted elements
+    are walked in the order of only one of them: of rhs, if these are neighbours there, or are not in lhs. Where
+    they are in both, both are walked by short pieces."""
+    assert lhs is not None and rhs is not None
+    first, second = ([x for x in order if x in step.contracted] for order in (lhs, rhs))
+    if first == second:
+        return 0, 0
+    ends_of_lhs, ends_of_rhs = (order[-1] in step.contracted for order in (lhs, rhs))
+    is_lhs_walked = ends_of_lhs and not ends_of_rhs
+    left, right = (0 if nbytes < DISTANT else nbytes for nbytes in step.nbytes[:2])
+    if ends_of_lhs and ends_of_rhs:
+        return left, right
+    return (0, right) if is_lhs_walked else (left, 0)
 
 
 PACKINGS: tuple[tuple[bool, bool, bool], ...] = (

@@ -9,7 +9,9 @@ integers         in their own width, 8 bits in 16; a sum modulo 2**16 is one mod
 truth values     as 0 and 1 in 16 bits; what is not 0 after some terms is true
 half precisions  as float32, in which they are multiplied and added up, and rounded once
 
-No copy of a whole operand is made. Scratch: panels and sums of one tile for each thread.
+No copy of a whole operand is made. Sums are added up in the result where all whole blocks of it are rows of a
+matrix and numbers stay as they are; else in a buffer. Scratch: panels, and sums of one tile or of one block,
+for each thread.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy as np
 
 from ..._base.options import num_threads
 from ..catalogue import DotDims
-from ..matrices import TILE
+from ..matrices import PANEL_BYTES, TILE, TILE_OF_SUMS, tile_of
 from ..protocol import Kernel
 from ..spec import ArraySpec, Shape, compute_dtype
 from .buffers import empty, empty_as
@@ -32,12 +34,11 @@ from .kernels.vectors import LINE
 from .strided import Axis, axis_table, element_strides, flat, merge_axes, readable
 from .threads import parallel_for
 
-# most rows and contracted elements: 256 KiB of int64, which stay in the L2 cache
-PANEL = (128, 256)
+# most rows, and bytes of contracted elements of each: 256 KiB, which stay in the L2 cache
+PANEL = (128, PANEL_BYTES)
 DEPTH_OF_TRUTH = 64  # contracted truth values between looks whether all sums are true already
 PIECE = 16  # elements one after another that are enough for whole cache lines
 THIN = 64  # rows or columns below which it is they that decide which are taken for the rows
-LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
 
 
 def suits_dtype(dtype: np.dtype[np.generic]) -> bool:
@@ -49,21 +50,21 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general`; tables are kept for the strides last seen."""
     kind, words, wide = _numbers(output.dtype)
     is_turned = _is_turned(dims, output)
-    kept: list[tuple[Any, tuple[Any, ...]]] = [(None, ((), None))]
+    kept: list[tuple[Any, Any]] = [(None, None)]
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         is_direct = out is not None and element_strides(out) is not None
         target = out if is_direct else empty_as(output)
         lhs, rhs = readable(lhs), readable(rhs)
-        sizes = _sizes(dims, output)
-        key = (sizes, target.strides, lhs.strides, rhs.strides)
-        seen, (tables, numbers) = kept[
-            0
-        ]  # read once: another thread may put its own there at any time
+        key = (num_threads(), target.strides, lhs.strides, rhs.strides)
+        seen, now = kept[0]  # read once: another thread may put its own there at any time
         if seen != key:
             steps, tables = _tables(dims, is_turned, target, lhs, rhs)
-            numbers = np.array((*sizes, *steps))
-            kept[0] = (key, (tables, numbers))
+            are_rows = words == wide and kind == NUMBERS and _are_rows(tables, wide)
+            sizes = _sizes(dims, output, are_rows)
+            now = sizes, tables, np.array((*sizes, *steps, are_rows))
+            kept[0] = (key, now)
+        sizes, tables, numbers = now
         if is_turned:
             lhs, rhs = rhs, lhs
         (to, origin), (left, of_left), (right, of_right) = (
@@ -72,8 +73,8 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
         origins = np.array((origin, of_left, of_right))
 
         def piece(start: int, stop: int) -> None:
-            panels = (empty((count,), wide) for count in _elements(sizes))
-            places = np.empty((9, _places(sizes)), np.int64)
+            panels = (empty((count,), wide) for count in _elements(sizes, numbers[-1] == 1))
+            places = np.empty((10, _places(sizes)), np.int64)
             multiply_tiles(
                 start, stop, to, left, right, origins, *tables, numbers, kind, *panels, places
             )
@@ -90,9 +91,12 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
 def blocked_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     """Upper bound of the panels and sums of all threads."""
     _, _, wide = _numbers(output.dtype)
-    sizes = _sizes(dims, output, threads=1)
-    places = 9 * 8 * _places(sizes)
-    return threads * (sum(_elements(sizes)) * wide.itemsize + places)
+
+    def of_thread(are_rows: bool) -> int:
+        sizes = _sizes(dims, output, are_rows, threads=1)
+        return sum(_elements(sizes, are_rows)) * wide.itemsize + 10 * 8 * _places(sizes)
+
+    return threads * max(of_thread(False), of_thread(True))
 
 
 def _numbers(dtype: np.dtype[np.generic]) -> tuple[int, np.dtype[Any], np.dtype[Any]]:
@@ -119,26 +123,33 @@ def _is_turned(dims: DotDims, output: ArraySpec) -> bool:
     return 0 <= last - len(dims.lhs_batch) < len(dims.lhs_free)
 
 
-def _sizes(dims: DotDims, output: ArraySpec, threads: int | None = None) -> Shape:
-    """What the kernel calls `sizes`. Smaller tiles give every thread some; they change no sum."""
+def _are_rows(tables: tuple[Any, ...], wide: np.dtype[Any]) -> bool:
+    """Whether whole blocks of the result, counted from its beginning, are rows of a matrix."""
+    height, width = block_shape(wide, LINE)
+    (row_sizes, *_), (column_sizes, steps, _) = tables[1:3]
+    rows_are_even = len(row_sizes) <= 1 or row_sizes[-1] % height == 0
+    columns_are_runs = len(column_sizes) == 0 or (
+        steps[-1] == 1 and (len(column_sizes) == 1 or column_sizes[-1] % width == 0)
+    )
+    return bool(rows_are_even and columns_are_runs)
+
+
+def _sizes(
+    dims: DotDims, output: ArraySpec, are_rows: bool, threads: int | None = None
+) -> Shape:
+    """What the kernel calls `sizes`."""
     m, n, k = dims.m, dims.n, dims.k
     if _is_turned(dims, output):
         m, n = n, m
     _, _, wide = _numbers(output.dtype)
     height, width = block_shape(wide, LINE)
-    rows, columns = _part(m, -(-m // TILE[0]), height), _part(n, -(-n // TILE[1]), width)
+    most = TILE if are_rows else TILE_OF_SUMS
     threads = threads or num_threads()
-    wanted = 4 * threads if threads > 1 else 1
-    while dims.batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
-        if 2 * rows > columns and rows > 8 * height:
-            rows = _part(rows, 2, height)
-        elif columns > 4 * LINE // wide.itemsize:
-            columns = _part(columns, 2, width)
-        else:
-            break
-    depth = DEPTH_OF_TRUTH if output.dtype.kind == "b" else PANEL[1]
+    rows, columns = tile_of(dims.batch, m, n, k, (height, width), threads, most)
+    depth = DEPTH_OF_TRUTH if output.dtype.kind == "b" else PANEL[1] // wide.itemsize
+    depth = max(1, -(-k // max(1, -(-k // depth))))  # panels of equal depth
     panel = -(-PANEL[0] // height) * height
-    return m, n, k, rows, columns, min(panel, rows), min(depth, k), height, width
+    return m, n, k, rows, columns, min(panel, rows), depth, height, width
 
 
 def _places(sizes: Shape) -> int:
@@ -146,20 +157,14 @@ def _places(sizes: Shape) -> int:
     return max(LINE, *sizes[3:7]) + max(sizes[7:9])
 
 
-def _part(n: int, parts: int, block: int) -> int:
-    """Rows or columns of one of so many equal parts, all but the last in whole blocks."""
-    part = -(-n // parts)
-    return min(n, -(-part // block) * block)
-
-
-def _elements(sizes: Shape) -> tuple[int, int, int]:
-    """Of a panel of lhs, one of rhs, and the sums of a tile."""
+def _elements(sizes: Shape, are_rows: bool) -> tuple[int, int, int]:
+    """Of a panel of lhs, one of rhs, and the sums of a tile, or of a block at the edge of the result."""
     _, _, _, tile_rows, tile_columns, rows, depth, height, width = sizes
     columns = -(-tile_columns // width) * width
     return (
         -(-rows // height) * height * depth,
         columns * depth,
-        -(-tile_rows // height) * height * columns,
+        height * width if are_rows else -(-tile_rows // height) * height * columns,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ..._base.options import num_threads
 from ..catalogue import Attrs, DotDims, dot_dims
 from ..cost_model import MODELS, CostModel, keep
+from ..matrices import MEASURED as SIDE
 from ..protocol import Kernel
 from ..spec import ArraySpec
 from .blocked import bind_blocked
@@ -22,7 +23,6 @@ from .matrices import bind_matrices
 from .move import move
 from .strips import bind_strips
 
-SIDE = 1024  # of the matrices by which the rate of products is measured
 FEW = (4, 8, 16, 48)  # rows, columns or contracted elements of narrow matrices
 WIDE = 384  # of the other two
 BATCH = 32  # matrices that are shared out
@@ -57,6 +57,7 @@ def tune(save: bool = True) -> CostModel:
     model = model._replace(
         strips=SIDE**3 / _seconds_in_strips() / products,
         blocks=SIDE**3 / _seconds_in_blocks() / products,
+        blocks_single=_seconds_of_product((SIDE, SIDE, SIDE), 1, "f4") / _seconds_in_blocks("f4"),
     )
     shapes = _narrow()
     model = model._replace(
@@ -78,9 +79,9 @@ def _narrow() -> list[Shape3]:
     return found
 
 
-def _seconds_of_product(shape: Shape3, batch: int) -> float:
+def _seconds_of_product(shape: Shape3, batch: int, dtype: str = "f8") -> float:
     """Of the products of a batch, as the CPU backend makes them; a narrow result has short rows."""
-    return _seconds_by(bind_matrices, shape, batch)
+    return _seconds_by(bind_matrices, shape, batch, dtype)
 
 
 def _seconds_in_strips() -> float:
@@ -88,22 +89,22 @@ def _seconds_in_strips() -> float:
     return _seconds_by(bind_strips, (SIDE, SIDE, SIDE))
 
 
-def _seconds_in_blocks() -> float:
+def _seconds_in_blocks(dtype: str = "f8") -> float:
     """The same by the one that packs both operands."""
-    return _seconds_by(lambda dims, _, out: bind_blocked(dims, out), (SIDE, SIDE, SIDE))
+    return _seconds_by(lambda dims, _, out: bind_blocked(dims, out), (SIDE, SIDE, SIDE), dtype=dtype)
 
 
-def _seconds_by(bind: Bind, shape: Shape3, batch: int = 1) -> float:
+def _seconds_by(bind: Bind, shape: Shape3, batch: int = 1, dtype: str = "f8") -> float:
     m, n, k = shape
     rng = np.random.default_rng(0)
-    lhs, rhs = rng.random((batch, m, k)), rng.random((batch, k, n))
+    lhs, rhs = (rng.random((batch, *x)).astype(dtype) for x in ((m, k), (k, n)))
     axes: Attrs = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
     if batch == 1:
         lhs, rhs = lhs[0], rhs[0]
         axes = {"contracting": ((1,), (0,)), "batch": ((), ())}
     dims = dot_dims(axes, lhs.shape, rhs.shape)
     specs = (ArraySpec(lhs.dtype, lhs.shape), ArraySpec(rhs.dtype, rhs.shape))
-    out = np.empty((batch, m, n) if batch > 1 else (m, n))
+    out = np.empty((batch, m, n) if batch > 1 else (m, n), dtype)
     kernel = bind(dims, specs, ArraySpec(out.dtype, out.shape))
     return _best(lambda: kernel(lhs, rhs, out=out))
 

@@ -13,7 +13,8 @@ import pytest
 
 import einloom
 from einloom._base.options import options
-from einloom.backend.cost_model import FILE, MODELS, CostModel, keep
+from einloom.backend import cost_model, processor
+from einloom.backend.cost_model import FILE, MODELS, CostModel, keep, shipped
 from einloom.backend.cpu import tune as measuring
 from einloom.backend.matrices import Contraction, plan_matrices
 from einloom.backend.prediction import predict
@@ -32,6 +33,21 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def test_the_shipped_one_is_used_where_none_is_kept() -> None:
     assert MODELS.current == CostModel()
+
+
+def test_what_is_known_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of vendor, family and BLAS core; those of another core, or processor, are the general ones."""
+    monkeypatch.setitem(cost_model.KNOWN, ("Vendor", "26", "Core"), {"blocks": 1.5})
+    for facts, core, blocks in (
+        ({"vendor_id": "Vendor", "cpu family": "26"}, "Core", 1.5),
+        ({"vendor_id": "Vendor", "cpu family": "26"}, "Other", CostModel().blocks),
+        ({"vendor_id": "Vendor", "cpu family": "26"}, None, CostModel().blocks),
+        ({"vendor_id": "Vendor", "cpu family": "25"}, "Core", CostModel().blocks),
+        ({}, "Core", CostModel().blocks),
+    ):
+        monkeypatch.setattr(processor, "facts", lambda facts=facts: facts)
+        monkeypatch.setattr(processor, "blas_core", lambda core=core: core)
+        assert shipped() == CostModel(blocks=blocks)
 
 
 def test_one_that_is_kept_is_found() -> None:
@@ -82,7 +98,7 @@ def test_tuning_keeps_and_uses_what_it_measures(
 ) -> None:
     """Nothing is timed here: a machine whose products follow the law that is fitted."""
 
-    def seconds(shape: tuple[int, int, int], batch: int) -> float:
+    def seconds(shape: tuple[int, int, int], batch: int, dtype: str = "f8") -> float:
         m, n, k = shape
         a, b, c = (5, 7, 3) if batch > 1 else (20, 30, 2)
         return batch * (m + a) * (n + b) * (k + c) / 2e10
@@ -90,13 +106,14 @@ def test_tuning_keeps_and_uses_what_it_measures(
     monkeypatch.setattr(measuring, "_seconds_of_product", seconds)
     monkeypatch.setattr(measuring, "_rate_of_moves", lambda: 3e9)
     monkeypatch.setattr(measuring, "_seconds_in_strips", lambda: measuring.SIDE**3 / 3e10)
-    monkeypatch.setattr(measuring, "_seconds_in_blocks", lambda: measuring.SIDE**3 / 1e10)
+    monkeypatch.setattr(measuring, "_seconds_in_blocks", lambda dtype="f8": measuring.SIDE**3 / 1e10)
     model = einloom.tune()
     assert MODELS.current == model
     assert model.moves == 3e9
     assert 1.8e10 < model.products < 2e10
     assert model.strips == pytest.approx(3e10 / model.products)
     assert model.blocks == pytest.approx(1e10 / model.products)
+    assert model.blocks_single == pytest.approx(1e10 / model.products)  # here as fast as the other
     np.testing.assert_allclose(model.edges, (5, 7, 3), atol=2)
     np.testing.assert_allclose(model.threaded, (20, 30, 2), atol=5)
     MODELS.clear()

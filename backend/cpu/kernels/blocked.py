@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import kernel
+from ..jit import kernel, part
 from .panels import TRUTH
 
 LINE = 64  # bytes of a cache line
@@ -13,6 +13,7 @@ LINE = 64  # bytes of a cache line
 multiply_block: Any = None
 pack: Any = None
 pack_across: Any = None
+pack_lines: Any = None
 unpack: Any = None
 walk: Any = None
 
@@ -29,17 +30,19 @@ def multiply_tiles(
     rows: Any,  # [3, axes]: sizes, strides in out and lhs
     columns: Any,  # [3, axes]: sizes, strides in out and rhs
     contracted: Any,  # [3, axes]: sizes, strides in lhs and rhs
-    sizes: Any,  # [12]: m, n, k; of a tile rows, columns; of a panel rows, depth; of a block rows, columns;
-    # contracted elements from one to its neighbour in lhs, in rhs; columns to that in rhs
+    sizes: Any,  # [13]: m, n, k; of a tile rows, columns; of a panel rows, depth; of a block rows, columns;
+    # contracted elements from one to its neighbour in lhs, in rhs; columns to that in rhs; 1 where sums are
+    # added up in out: all whole blocks of it are some of a matrix
     kind: int,  # of elements, see panels.py
     left: Any,  # scratch: panels of lhs and rhs, sums of a tile, with whole blocks at the edges
     right: Any,
     sums: Any,
-    places: Any,  # scratch [9, ...]: offsets of rows, columns, contracted elements in two arrays each; steps
+    places: Any,  # scratch [10, ...]: offsets of rows, columns, contracted elements in two arrays each;
+    # steps; where lines of columns are cut
 ) -> None:
     """out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j] for tiles start..stop.
 
-    The sums of a tile stay in a buffer until all k are added up, in order. A panel is packed in strips of
+    Sums are added up in the result, or stay in a buffer until all k are added up, in order. A panel is packed in strips of
     the height (left) or width (right) of a block, whose elements stand side by side for each k; beyond the
     edge they are any.
     """
@@ -50,6 +53,7 @@ def multiply_tiles(
     for k in range(lanes):
         places[6, k], places[7, k] = k * sizes[9] * height, k * sizes[10] * width
     down, across = (m + tile_rows - 1) // tile_rows, (n + tile_columns - 1) // tile_columns
+    is_direct = sizes[12] == 1
     for tile in range(start, stop):
         i0, j0 = tile % down * tile_rows, tile // down % across * tile_columns
         n_i, n_j = min(tile_rows, m - i0), min(tile_columns, n - j0)
@@ -81,6 +85,14 @@ def multiply_tiles(
                 ):  # fmt: skip
                     j += sizes[11] * lanes
                     continue
+                if j % width == 0:
+                    packed = pack_lines(
+                        right, j * n_k, width, rhs, of_rhs, places[3], places[9], j, n_j, places[5],
+                        n_k, kind,
+                    )  # fmt: skip
+                    if packed > 0:
+                        j += packed
+                        continue
                 pack(
                     right, j // width * width * n_k + j % width, width, sizes[10], places[7], rhs, of_rhs,
                     places[3], j, n_j, places[5], n_k, lanes, kind,
@@ -92,20 +104,41 @@ def multiply_tiles(
                 base = (
                     0 if is_last and k0 == 0 else i1 * pitch
                 )  # one panel of k: its sums stay in cache
-                if k0 == 0:
-                    sums[base : base + bands * height * pitch] = 0
-                for band in range(bands):  # left[band, k, row]
+                packed, more = 0, 1
+                while height == lanes and packed < n_rows and more > 0:  # left[band, k, row]
+                    more = pack_lines(
+                        left, packed * n_k, height, lhs, of_lhs, places[1], places[9], i1 + packed,
+                        i1 + n_rows, places[4], n_k, kind,
+                    )  # fmt: skip
+                    packed += more
+                for band in range(packed // height, bands):
                     pack(
                         left, band * height * n_k, height, sizes[9], places[6], lhs, of_lhs,
                         places[1], i1 + band * height, n_i, places[4], n_k, height, kind,
                     )  # fmt: skip
                 for strip in range(strips):
+                    j, of_strip = strip * width, strip * width * n_k
                     for band in range(bands):
-                        multiply_block(
-                            sums, left, right, n_k, base + band * height * pitch + strip * width, pitch,
-                            band * height * n_k, strip * width * n_k,
-                        )  # fmt: skip
-                if is_last:
+                        i, of_band = i1 + band * height, band * height * n_k
+                        if is_direct and i + height <= n_i and j + width <= n_j:
+                            multiply_block(
+                                out, left, right, n_k, to + places[0, i] + places[2, j],
+                                places[0, i + 1] - places[0, i], of_band, of_strip, k0 > 0,
+                            )  # fmt: skip
+                        elif is_direct:
+                            multiply_block(
+                                sums, left, right, n_k, 0, width, of_band, of_strip, False
+                            )
+                            add_edge(
+                                out, to, places, i, min(height, n_i - i), j, min(width, n_j - j),
+                                sums, width, k0 > 0,
+                            )  # fmt: skip
+                        else:
+                            multiply_block(
+                                sums, left, right, n_k, base + band * height * pitch + j, pitch,
+                                of_band, of_strip, k0 > 0,
+                            )  # fmt: skip
+                if is_last and not is_direct:
                     unpack(out, to, places[0], i1, n_rows, places[2], n_j, sums, base, pitch, kind)
             if kind == TRUTH:  # a count must not come round to 0; once all are true, they stay so
                 missing = 0
@@ -117,3 +150,16 @@ def multiply_tiles(
                     break
         if kind == TRUTH:
             unpack(out, to, places[0], 0, n_i, places[2], n_j, sums, 0, pitch, kind)
+
+
+@part
+def add_edge(
+    out: Any, to: int, places: Any, first: int, rows: int, start: int, columns: int,
+    sums: Any, pitch: int, adds: bool,
+) -> None:  # fmt: skip
+    """What a block has of the result, of rows from `first` and columns from `start` on."""
+    for i in range(rows):
+        for j in range(columns):
+            at = to + places[0, first + i] + places[2, start + j]
+            x = sums[i * pitch + j]
+            out[at] = out[at] + x if adds else x

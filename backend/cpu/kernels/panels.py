@@ -9,8 +9,11 @@ from typing import Any
 
 HEIGHT = 4
 """Rows of sums that stay in registers: with one cache line of columns they fill half of those of AVX2."""
-COLUMNS = 16
-"""Columns of a block of floating-point numbers, whose rows fill a cache line: 16 registers of AVX-512."""
+ROWS, LINES = 8, 2
+"""Rows of sums of floating-point numbers in registers, and cache lines of their columns: 16 of the 32 registers
+of AVX-512. Each row takes a load, and two are made in the time of two sums of products."""
+
+TOGETHER, NEAR = 32, 8  # cache lines of a row that are packed together, and such rows
 
 NUMBERS, TRUTH, FLOAT16, BFLOAT16 = range(4)
 """What the elements of a buffer are; half precisions are given as their 16 bits."""
@@ -23,16 +26,17 @@ def block_shape(dtype: Any, line: int) -> tuple[int, int]:
     registers can hold. Multiplying integers takes longer, and their matrices are smaller.
     """
     lanes = line // dtype.itemsize
-    return (lanes, COLUMNS) if dtype.kind == "f" else (HEIGHT, lanes)
+    return (lanes, LINES * lanes) if dtype.kind == "f" else (HEIGHT, lanes)
 
 
 def multiply_block(line: int) -> Any:
-    """multiply_block(sums, left, right, depth, at, pitch, at_left, at_right): for the rows i and columns j of
-    a block of `block_shape`,
+    """multiply_block(sums, left, right, depth, at, pitch, at_left, at_right, adds): for the rows i and columns
+    j of a block of `block_shape`,
 
-    sums[at + i * pitch + j] += sum_k left[at_left + k * rows + i] * right[at_right + k * columns + j].
+    sums[at + i * pitch + j] (+)= sum_k left[at_left + k * rows + i] * right[at_right + k * columns + j].
 
     As many sums as there are registers for stay in these; a product and its sum may be one fused operation.
+    Nothing is done if `sums` are of another dtype than the panels.
     """
     import numpy as np
     from llvmlite import binding, ir
@@ -40,6 +44,7 @@ def multiply_block(line: int) -> Any:
     from numba.extending import intrinsic
     from numba.np.numpy_support import as_dtype
 
+    from .registers import prefetch
     from .vectors import _data
 
     word = ir.IntType(64)
@@ -48,7 +53,7 @@ def multiply_block(line: int) -> Any:
     @intrinsic  # type: ignore[untyped-decorator]
     def multiply_block(
         typing: Any, sums: Any, left: Any, right: Any,
-        depth: Any, at: Any, pitch: Any, at_left: Any, at_right: Any,
+        depth: Any, at: Any, pitch: Any, at_left: Any, at_right: Any, adds: Any,
     ) -> Any:  # fmt: skip
         dtype: np.dtype[Any] = as_dtype(sums.dtype)
         height, width = block_shape(dtype, line)
@@ -60,12 +65,18 @@ def multiply_block(line: int) -> Any:
                 return builder.add(total, builder.mul(x, y))
             return builder.fadd(total, builder.fmul(x, y, flags=("contract",)), flags=("contract",))
 
+        def plus_sum(builder: Any, x: Any, y: Any) -> Any:
+            return builder.fadd(x, y) if dtype.kind == "f" else builder.add(x, y)
+
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            if sums.dtype != left.dtype:
+                return context.get_dummy_value()
             to, a, b = (
                 _data(context, builder, kind, value)
                 for kind, value in zip(signature.args[:3], args[:3], strict=True)
             )
-            depth, at, pitch, at_left, at_right = args[3:]
+            depth, at, pitch, at_left, at_right, adds = args[3:]
+            zero = ir.Constant(vector, [0.0 if dtype.kind == "f" else 0] * lanes)
 
             def plus(x: Any, n: int) -> Any:
                 return builder.add(x, ir.Constant(word, n))
@@ -79,7 +90,8 @@ def multiply_block(line: int) -> Any:
                     for i in rows
                     for j in lines
                 ]
-                first = [builder.load(target, align=dtype.itemsize) for target in targets]
+                for target in targets:
+                    prefetch(builder, builder.ptrtoint(target, word))
                 before = builder.block
                 body, after = (builder.append_basic_block(name) for name in ("body", "after"))
                 builder.branch(body)
@@ -88,8 +100,8 @@ def multiply_block(line: int) -> Any:
                 k = builder.phi(word)
                 k.add_incoming(ir.Constant(word, 0), before)
                 totals = [builder.phi(vector) for _ in targets]
-                for total, value in zip(totals, first, strict=True):
-                    total.add_incoming(value, before)
+                for total in totals:
+                    total.add_incoming(zero, before)
                 start = builder.add(at_right, builder.mul(k, ir.Constant(word, width)))
                 of_b = [
                     builder.load(pointer(b, plus(start, j)), align=dtype.itemsize) for j in lines
@@ -107,17 +119,23 @@ def multiply_block(line: int) -> Any:
                 builder.cbranch(builder.icmp_signed("<", step, depth), body, after)
 
                 builder.position_at_end(after)
-                for target, value in zip(targets, added, strict=True):
-                    builder.store(value, target, align=dtype.itemsize)
+                with builder.if_else(adds) as (adding, plain):
+                    with adding:
+                        for target, value in zip(targets, added, strict=True):
+                            value = plus_sum(builder, value, builder.load(target, align=dtype.itemsize))
+                            builder.store(value, target, align=dtype.itemsize)
+                    with plain:
+                        for target, value in zip(targets, added, strict=True):
+                            builder.store(value, target, align=dtype.itemsize)
 
-            rows, columns = (height, width) if is_wide else (HEIGHT, lanes)
+            rows, columns = (min(height, ROWS), width) if is_wide else (HEIGHT, lanes)
             for i in range(0, height, rows):
                 for j in range(0, width, columns):
                     add_up(range(i, i + rows), range(j, j + columns, lanes))
             return context.get_dummy_value()
 
         i = types.int64
-        return types.void(sums, left, right, i, i, i, i, i), emit
+        return types.void(sums, left, right, i, i, i, i, i, types.boolean), emit
 
     return multiply_block
 
@@ -169,6 +187,97 @@ def entering_line(line: int) -> Any:
 def leaving_line(line: int) -> Any:
     """leaving_line(out, start, sums, at, kind): `leaving` of a cache line of sums to a run of out."""
     return _line(line, lambda builder, value, to, kind: _left(builder, value, to, kind), 1)
+
+
+def entering_pieces(line: int) -> Any:
+    """enter_pieces(dst, d, src, s, t, cut, end): a cache line of floating-point numbers or words as long,
+
+    dst[d + i] = src[s + i] for i < cut, src[t + i] for cut <= i < end, and 0 from there on.
+    """
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def enter_pieces(
+        typing: Any, dst: Any, d: Any, src: Any, s: Any, t: Any, cut: Any, end: Any
+    ) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            from .registers import masked_load
+
+            if dst.dtype.bitwidth != src.dtype.bitwidth or dst.dtype.bitwidth < 32:
+                return context.get_dummy_value()
+            vector, size = _floats(line, dst.dtype)
+            below, between = _pieces(builder, vector, args[5], args[6])
+            to, of, rest = (
+                _at(context, builder, array, x, place, vector)
+                for array, x, place in ((dst, *args[:2]), (src, *args[2:4]), (src, args[2], args[4]))
+            )
+            x = masked_load(builder, of, below, size)
+            y = masked_load(builder, rest, between, size)
+            builder.store(builder.select(below, x, y), to, align=size)
+            return context.get_dummy_value()
+
+        i = types.int64
+        return types.void(dst, i, src, i, i, i, i), emit
+
+    return enter_pieces
+
+
+def leaving_pieces(line: int) -> Any:
+    """leave_pieces(dst, d, e, src, s, cut, end): of a cache line at src[s], as above,
+
+    dst[d + i] = src[s + i] for i < cut, dst[e + i] = src[s + i] for cut <= i < end.
+    """
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def leave_pieces(
+        typing: Any, dst: Any, d: Any, e: Any, src: Any, s: Any, cut: Any, end: Any
+    ) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            from .registers import masked_store
+
+            if dst.dtype.bitwidth != src.dtype.bitwidth or dst.dtype.bitwidth < 32:
+                return context.get_dummy_value()
+            vector, size = _floats(line, dst.dtype)
+            below, between = _pieces(builder, vector, args[5], args[6])
+            to, rest, of = (
+                _at(context, builder, array, x, place, vector)
+                for array, x, place in ((dst, *args[:2]), (dst, args[0], args[2]), (src, *args[3:5]))
+            )
+            x = builder.load(of, align=size)
+            masked_store(builder, x, to, below, size)
+            masked_store(builder, x, rest, between, size)
+            return context.get_dummy_value()
+
+        i = types.int64
+        return types.void(dst, i, i, src, i, i, i), emit
+
+    return leave_pieces
+
+
+def _floats(line: int, dtype: Any) -> tuple[Any, int]:
+    """A line of numbers of such bits as floating-point ones, which masks are for; bytes of each."""
+    from llvmlite import ir
+
+    size = dtype.bitwidth // 8
+    return ir.VectorType(ir.DoubleType() if size == 8 else ir.FloatType(), line // size), size
+
+
+def _pieces(builder: Any, vector: Any, cut: Any, end: Any) -> tuple[Any, Any]:
+    """Masks of lanes below cut, and of those from there on below end."""
+    from .registers import lanes_below
+
+    below = lanes_below(builder, vector, cut)
+    return below, builder.and_(builder.not_(below), lanes_below(builder, vector, end))
+
+
+def _at(context: Any, builder: Any, kind: Any, array: Any, place: Any, vector: Any) -> Any:
+    from .vectors import _data
+
+    data = _data(context, builder, kind, array)
+    return builder.bitcast(builder.gep(data, (place,)), vector.as_pointer())
 
 
 def _line(line: int, convert: Any, of: int) -> Any:
@@ -307,15 +416,16 @@ def pack(line: int) -> Any:
     below n; places have some that can be read there.
 
     If they are as wide as a line, what lies one after another along i is read by lines; what does so along
-    k, k + step, ... by blocks that are transposed in registers. steps[j] is j * step * pitch.
+    k, k + step, ... by blocks that are transposed in registers, while the next `count` are brought near.
+    steps[j] is j * step * pitch.
     """
     import numpy as np
     from numba.extending import register_jitable
 
-    from .vectors import transposing
+    from .vectors import fetching, transposing
 
     place = np.uint64  # an index that is not taken for one from the end
-    enter, enter_line, block = entering(), entering_line(line), transposing()
+    enter, enter_line, block, fetch = entering(), entering_line(line), transposing(), fetching()
     is_run = register_jitable(_is_run)
 
     def pack(
@@ -327,7 +437,7 @@ def pack(line: int) -> Any:
             for k in range(depth):
                 enter_line(dst, d + k * pitch, src, s + places[first] + offsets[k], kind)
             return
-        done = 0
+        done, has_next = 0, first + 2 * count <= n
         is_plain = kind == NUMBERS and dst.itemsize == src.itemsize and dst.itemsize >= 4
         while is_line and is_plain and done + step * count <= depth:
             if step == 1 and not is_run(offsets, done, depth, count, 1):
@@ -341,6 +451,8 @@ def pack(line: int) -> Any:
                 to = d + k * pitch
                 if is_run(offsets, k, depth, count, step):
                     block(dst, src, steps, places, 0, first, to - first, s + offsets[k])
+                    for i in range(count if has_next else 0):
+                        fetch(src, s + places[first + count + i] + offsets[k])
                     continue
                 for i in range(count):
                     start = s + places[first + i]
@@ -359,6 +471,57 @@ def pack(line: int) -> Any:
                     dst[d + k * pitch + i] = 0
 
     return register_jitable(pack)
+
+
+def pack_lines(line: int) -> Any:
+    """pack_lines(dst, d, width, src, s, places, cuts, first, n, offsets, depth, kind): how many columns, in
+    whole cache lines, have been packed from `first` on, below n and a line's rest,
+
+    dst[d + ((j - first) // width * depth + k) * width + (j - first) % width] = src[s + places[j] + offsets[k]],
+
+    until some line lies in more than two pieces, or in two of numbers that change on the way. The lines of a
+    few k are copied before those of the next ones, so that what is read are long rows. cuts is scratch.
+    """
+    from numba.extending import register_jitable
+
+    enter_line, enter_pieces = entering_line(line), entering_pieces(line)
+    length_of_run = register_jitable(_length_of_run)
+
+    def pack_lines(
+        dst: Any, d: int, width: int, src: Any, s: int,
+        places: Any, cuts: Any, first: int, n: int, offsets: Any, depth: int, kind: int,
+    ) -> int:  # fmt: skip
+        lanes = line // dst.itemsize
+        is_plain = kind == NUMBERS and dst.itemsize == src.itemsize and dst.itemsize >= 4
+        lines = 0
+        while lines < TOGETHER and first + lines * lanes < n:
+            j = first + lines * lanes
+            end = min(lanes, n - j)
+            cut = length_of_run(places, j, end)
+            if cut < lanes and not (
+                is_plain and cut + length_of_run(places, j + cut, end - cut) == end
+            ):
+                break
+            cuts[lines] = cut
+            lines += 1
+        for start in range(0, depth, NEAR):
+            stop = min(start + NEAR, depth)
+            for at in range(lines):
+                j, cut = at * lanes, cuts[at]
+                to, of = d + j // width * width * depth + j % width, s + places[first + j]
+                if cut == lanes:
+                    for k in range(start, stop):
+                        enter_line(dst, to + k * width, src, of + offsets[k], kind)
+                    continue
+                end = min(lanes, n - first - j)
+                rest = of if cut == end else s + places[first + j + cut] - cut
+                for k in range(start, stop):
+                    enter_pieces(
+                        dst, to + k * width, src, of + offsets[k], rest + offsets[k], cut, end
+                    )
+        return lines * lanes
+
+    return register_jitable(pack_lines)
 
 
 def pack_across(line: int) -> Any:
@@ -408,27 +571,40 @@ def unpack(line: int) -> Any:
     from numba.extending import register_jitable
 
     place = np.uint64
-    leave, leave_line = leaving(), leaving_line(line)
-    is_run = register_jitable(_is_run)
+    leave, leave_line, leave_pieces = leaving(), leaving_line(line), leaving_pieces(line)
+    length_of_run = register_jitable(_length_of_run)
 
     def unpack(
         out: Any, to: int, rows: Any, first: int, count: int, columns: Any, n: int,
         sums: Any, at: int, pitch: int, kind: int,
     ) -> None:  # fmt: skip
         lanes = line // sums.itemsize
+        is_plain = kind == NUMBERS and out.itemsize == sums.itemsize and out.itemsize >= 4
         for j0 in range(0, n, lanes):
-            if is_run(columns, j0, n, lanes, 1):
+            end = min(lanes, n - j0)
+            cut = length_of_run(columns, j0, end)
+            of_rest = columns[j0]
+            if cut < end:
+                of_rest = columns[j0 + cut] - cut
+            if cut == lanes:
                 for i in range(count):
-                    start = to + columns[j0] + rows[first + i]
-                    leave_line(out, start, sums, at + i * pitch + j0, kind)
-                continue
-            for i in range(count):
-                start = to + rows[first + i]
-                for j in range(j0, min(j0 + lanes, n)):
-                    x = sums[place(at + i * pitch + j)]
-                    out[place(start + columns[j])] = leave(x, out, kind)
+                    leave_line(
+                        out, to + columns[j0] + rows[first + i], sums, at + i * pitch + j0, kind
+                    )
+            elif is_plain and cut + length_of_run(columns, j0 + cut, end - cut) == end:
+                for i in range(count):
+                    of_row = to + rows[first + i]
+                    leave_pieces(
+                        out, of_row + columns[j0], of_row + of_rest, sums, at + i * pitch + j0, cut, end
+                    )
+            else:
+                for i in range(count):
+                    start = to + rows[first + i]
+                    for j in range(j0, j0 + end):
+                        x = sums[place(at + i * pitch + j)]
+                        out[place(start + columns[j])] = leave(x, out, kind)
 
-    return register_jitable(inline="always")(unpack)
+    return register_jitable(unpack)
 
 
 def walk() -> Any:
@@ -458,6 +634,14 @@ def _walk(axes: Any, start: int, count: int, first: Any, second: Any) -> None:
             first[done + k] = x + k * step_x
             second[done + k] = y + k * step_y
         done += run
+
+
+def _length_of_run(places: Any, first: int, most: int) -> int:
+    """How many of at most so many places from the first one on are one after another."""
+    count = min(most, 1)
+    while count < most and places[first + count] == places[first] + count:
+        count += 1
+    return count
 
 
 def _is_run(offsets: Any, first: int, n: int, count: int, step: int) -> bool:

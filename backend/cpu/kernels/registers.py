@@ -215,9 +215,9 @@ def multiply_strip(line: int) -> Any:
 
 
 def pack_rows(line: int) -> Any:
-    """pack_rows(like, to, lines, src, offsets, first, depth, count): for k < depth, `count` elements that lie
-    one after another from the address src + offsets[first + k] on, which fill so many lines, as whole lines
-    from the address to + k * lines * line on, with zeros behind them. The table of offsets is an address."""
+    """pack_rows(like, to, pitch, lines, src, offsets, first, depth, count): for k < depth, `count` elements that
+    lie one after another from the address src + offsets[first + k] on, which fill so many lines, as whole lines
+    from the address to + k * pitch on, with zeros behind them. The table of offsets is an address."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
@@ -227,7 +227,7 @@ def pack_rows(line: int) -> Any:
 
     @intrinsic  # type: ignore[untyped-decorator]
     def pack_rows(
-        typing: Any, like: Any, to: Any, lines: Any, src: Any, offsets: Any, first: Any,
+        typing: Any, like: Any, to: Any, pitch: Any, lines: Any, src: Any, offsets: Any, first: Any,
         depth: Any, count: Any,
     ) -> Any:  # fmt: skip
         element, size, parts = number_of(like.dtype)
@@ -235,7 +235,7 @@ def pack_rows(line: int) -> Any:
         lanes = line // (size * parts)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            to, lines, src, table, first, depth, count = args[1:]
+            to, pitch, lines, src, table, first, depth, count = args[1:]
             table = builder.inttoptr(table, word.as_pointer())
 
             def number(n: int) -> Any:
@@ -251,7 +251,7 @@ def pack_rows(line: int) -> Any:
                 source = builder.add(
                     src, builder.load(builder.gep(table, (builder.add(first, k),)))
                 )
-                target = builder.add(to, builder.mul(k, number(n_lines * line)))
+                target = builder.add(to, builder.mul(k, pitch))
                 for x in range(n_lines):
                     at, of = (
                         builder.inttoptr(builder.add(y, number(x * line)), vector.as_pointer())
@@ -287,7 +287,7 @@ def pack_rows(line: int) -> Any:
             return context.get_dummy_value()
 
         i = types.int64
-        return types.void(like, *[i] * 7), emit
+        return types.void(like, *[i] * 8), emit
 
     return pack_rows
 

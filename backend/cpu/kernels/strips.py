@@ -123,7 +123,7 @@ def multiply_strips(
                         first, last = s * all_lines // strips, (s + 1) * all_lines // strips
                         lines, c = last - first, first * lanes
                         pack_rows(
-                            strip, packed + ((first - line) * n_k + k * lines) * LINE, lines,
+                            strip, packed + ((first - line) * n_k + k * lines) * LINE, lines * LINE, lines,
                             of_right + places[3, c], right_offsets, k, min(ROWS, n_k - k), n_j - c,
                         )  # fmt: skip
                 for s in range(g, g + group):
@@ -134,11 +134,10 @@ def multiply_strips(
                     if s < direct:
                         source = of_right + places[3, j]
                     if not near:
-                        for at in range(lines):
-                            pack_turned(
-                                strip, source + at * LINE, lines * LINE, of_right, places, of_columns,
-                                j + at * lanes, n_k, lanes, size, n_k * size if strips == 1 else 0,
-                            )  # fmt: skip
+                        pack_lines_apart(
+                            strip, source, lines, of_right, places, right_offsets, of_columns, j, count,
+                            n_k, lanes, size, n_k * size if strips == 1 else 0,
+                        )  # fmt: skip
                     # columns of each line one after another; all of them whole cache lines
                     is_direct, is_streamed = (
                         True,
@@ -179,6 +178,28 @@ def multiply_strips(
                                     sums + places[6, r], adds,
                                 )  # fmt: skip
                         i += height
+
+
+@part
+def pack_lines_apart(
+    strip: Any, to: int, lines: int, src: int, places: Any, offsets: int, columns: int, first: int,
+    count: int, depth: int, lanes: int, size: int, ahead: int,
+) -> None:  # fmt: skip
+    """A strip whose columns do not lie one after another: those of a line may, and are read by rows."""
+    for at in range(lines):
+        c = first + at * lanes
+        wide = min(lanes, count - at * lanes)
+        run = True
+        for x in range(c + 1, c + wide):
+            run &= places[3, x] == places[3, x - 1] + size
+        if run:
+            pack_rows(
+                strip, to + at * LINE, lines * LINE, 1, src + places[3, c], offsets, 0, depth, wide
+            )
+        else:
+            pack_turned(
+                strip, to + at * LINE, lines * LINE, src, places, columns, c, depth, lanes, size, ahead
+            )
 
 
 @part

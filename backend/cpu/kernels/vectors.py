@@ -48,6 +48,7 @@ def intrinsics() -> dict[str, Any]:
         "multiply_block": panels.multiply_block(LINE),
         "pack": panels.pack(LINE),
         "pack_across": panels.pack_across(LINE),
+        "pack_lines": panels.pack_lines(LINE),
         "unpack": panels.unpack(LINE),
         "walk": panels.walk(),
         "HIGHEST": highest,
@@ -278,6 +279,25 @@ def transposing(streaming: bool = False) -> Any:
         return types.void(dst, src, rows, columns, u, u, u, u), emit
 
     return transpose_block
+
+
+def fetching() -> Any:
+    """fetch(src, s): have the cache line of src[s] brought near."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def fetch(typing: Any, src: Any, s: Any) -> Any:
+        from .registers import prefetch
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            element = builder.gep(_data(context, builder, signature.args[0], args[0]), (args[1],))
+            prefetch(builder, builder.ptrtoint(element, _index(0).type))
+            return context.get_dummy_value()
+
+        return types.void(src, types.int64), emit
+
+    return fetch
 
 
 def _line(streaming: bool) -> Any:
