@@ -34,8 +34,8 @@ RATES = {"f": 2.0, "d": 1.0, "F": 0.5, "D": 0.25}  # of products beside float64,
 class CostModel(NamedTuple):
     """Rates of one machine in float64, from which alternatives are told apart; seconds are no promise.
 
-    Fitted to products and copies measured on two cores of an x86-64 machine with AVX2; for what is known to be
-    otherwise on a processor see `shipped`.
+    Fitted to products and copies measured on two cores of an x86-64 machine with AVX2; `shipped` knows what
+    is otherwise on some processors.
     """
 
     products: float = 4.5e10  # multiplications and additions a second in large matrices
@@ -84,7 +84,7 @@ KNOWN: dict[tuple[str, str, str], dict[str, float]] = {
         "products": 1e11, "stream": 3.5e10, "moves": 9e9, "blocks": 1.17, "blocks_single": 0.95,
     },
 }  # fmt: skip
-"""Figures that differ by vendor, family and BLAS core: OpenBLAS runs Zen 5 with kernels for another processor,
+"""Figures that differ, by vendor, family and BLAS core: OpenBLAS runs Zen 5 with kernels for another one,
 which reach three quarters of its peak (measured on two cores, NumPy 2.4.6)."""
 
 

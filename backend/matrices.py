@@ -363,8 +363,8 @@ def _planned(step: Contraction, given: Orders, model: CostModel) -> Products:
 def tile_of(
     batch: int, m: int, n: int, k: int, block: tuple[int, int], threads: int, most: tuple[int, int]
 ) -> tuple[int, int]:
-    """Rows and columns of the tiles of a product in blocks, whole blocks all but the last: `most` at most, and
-    fewer where every thread is to have some. They change no sum."""
+    """Rows and columns of the tiles of a product in blocks, all but the last in whole blocks: no more than
+    `most`, and fewer where every thread is to have some. They change no sum."""
     height, width = block
     rows, columns = _part(m, -(-m // most[0]), height), _part(n, -(-n // most[1]), width)
     wanted = 2 * threads if threads > 1 else 1
@@ -388,8 +388,8 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
     """Seconds of products of real numbers in blocks, which are packed panel by panel from wherever they lie;
     None where BLAS should take no longer.
 
-    What pays is to copy no operand that BLAS would need copied, where panels are read in whole cache lines; and
-    on some processors blocks multiply faster.
+    What pays is to copy no operand that BLAS would need copied, where panels are read in whole cache lines;
+    and on some processors blocks multiply faster.
     """
     model = model or MODELS.current
     batch, m, n, k = step.amounts
@@ -423,10 +423,11 @@ def _have_ends(step: Contraction, orders: Orders) -> bool:
 
 
 def _distant_bytes(step: Contraction, lhs: Order, rhs: Order) -> tuple[int, int]:
-    """How much of two operands is packed in short pieces that lie far from each other, since contracted elements
-    are walked in the order of only one of them: of rhs, if these are neighbours there, or are not in lhs. Where
-    they are in both, both are walked by short pieces."""
-    assert lhs is not None and rhs is not None
+    """How much of two operands is packed in short pieces that lie far from each other, since contracted
+    elements are walked in the order of only one of them: of rhs, if these are neighbours there, or are not in
+    lhs. Where they are in both, both are walked by short pieces."""
+    assert lhs is not None
+    assert rhs is not None
     first, second = ([x for x in order if x in step.contracted] for order in (lhs, rhs))
     if first == second:
         return 0, 0

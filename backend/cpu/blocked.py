@@ -134,9 +134,7 @@ def _are_rows(tables: tuple[Any, ...], wide: np.dtype[Any]) -> bool:
     return bool(rows_are_even and columns_are_runs)
 
 
-def _sizes(
-    dims: DotDims, output: ArraySpec, are_rows: bool, threads: int | None = None
-) -> Shape:
+def _sizes(dims: DotDims, output: ArraySpec, are_rows: bool, threads: int | None = None) -> Shape:
     """What the kernel calls `sizes`."""
     m, n, k = dims.m, dims.n, dims.k
     if _is_turned(dims, output):

@@ -91,7 +91,9 @@ def _seconds_in_strips() -> float:
 
 def _seconds_in_blocks(dtype: str = "f8") -> float:
     """The same by the one that packs both operands."""
-    return _seconds_by(lambda dims, _, out: bind_blocked(dims, out), (SIDE, SIDE, SIDE), dtype=dtype)
+    return _seconds_by(
+        lambda dims, _, out: bind_blocked(dims, out), (SIDE, SIDE, SIDE), dtype=dtype
+    )
 
 
 def _seconds_by(bind: Bind, shape: Shape3, batch: int = 1, dtype: str = "f8") -> float:

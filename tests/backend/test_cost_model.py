@@ -106,7 +106,9 @@ def test_tuning_keeps_and_uses_what_it_measures(
     monkeypatch.setattr(measuring, "_seconds_of_product", seconds)
     monkeypatch.setattr(measuring, "_rate_of_moves", lambda: 3e9)
     monkeypatch.setattr(measuring, "_seconds_in_strips", lambda: measuring.SIDE**3 / 3e10)
-    monkeypatch.setattr(measuring, "_seconds_in_blocks", lambda dtype="f8": measuring.SIDE**3 / 1e10)
+    monkeypatch.setattr(
+        measuring, "_seconds_in_blocks", lambda dtype="f8": measuring.SIDE**3 / 1e10
+    )
     model = einloom.tune()
     assert MODELS.current == model
     assert model.moves == 3e9

@@ -42,9 +42,9 @@ def multiply_tiles(
 ) -> None:
     """out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j] for tiles start..stop.
 
-    Sums are added up in the result, or stay in a buffer until all k are added up, in order. A panel is packed in strips of
-    the height (left) or width (right) of a block, whose elements stand side by side for each k; beyond the
-    edge they are any.
+    Sums are added up in the result or stay in a buffer until all k are added up, in order. A panel is packed
+    in strips of the height (left) or width (right) of a block, whose elements stand side by side for each k;
+    beyond the edge they are any.
     """
     m, n, depth = sizes[0], sizes[1], sizes[2]
     tile_rows, tile_columns, panel_rows, panel_depth = sizes[3], sizes[4], sizes[5], sizes[6]

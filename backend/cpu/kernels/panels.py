@@ -10,8 +10,8 @@ from typing import Any
 HEIGHT = 4
 """Rows of sums that stay in registers: with one cache line of columns they fill half of those of AVX2."""
 ROWS, LINES = 8, 2
-"""Rows of sums of floating-point numbers in registers, and cache lines of their columns: 16 of the 32 registers
-of AVX-512. Each row takes a load, and two are made in the time of two sums of products."""
+"""Rows of sums of floating-point numbers in registers, and cache lines of their columns: 16 of 32 registers
+of AVX-512. Each row and each line takes a load, of which two are made in the time of two products."""
 
 TOGETHER, NEAR = 32, 8  # cache lines of a row that are packed together, and such rows
 
@@ -30,8 +30,8 @@ def block_shape(dtype: Any, line: int) -> tuple[int, int]:
 
 
 def multiply_block(line: int) -> Any:
-    """multiply_block(sums, left, right, depth, at, pitch, at_left, at_right, adds): for the rows i and columns
-    j of a block of `block_shape`,
+    """multiply_block(sums, left, right, depth, at, pitch, at_left, at_right, adds): for the rows i and the
+    columns j of a block of `block_shape`,
 
     sums[at + i * pitch + j] (+)= sum_k left[at_left + k * rows + i] * right[at_right + k * columns + j].
 
@@ -122,7 +122,9 @@ def multiply_block(line: int) -> Any:
                 with builder.if_else(adds) as (adding, plain):
                     with adding:
                         for target, value in zip(targets, added, strict=True):
-                            value = plus_sum(builder, value, builder.load(target, align=dtype.itemsize))
+                            value = plus_sum(
+                                builder, value, builder.load(target, align=dtype.itemsize)
+                            )
                             builder.store(value, target, align=dtype.itemsize)
                     with plain:
                         for target, value in zip(targets, added, strict=True):
@@ -210,7 +212,11 @@ def entering_pieces(line: int) -> Any:
             below, between = _pieces(builder, vector, args[5], args[6])
             to, of, rest = (
                 _at(context, builder, array, x, place, vector)
-                for array, x, place in ((dst, *args[:2]), (src, *args[2:4]), (src, args[2], args[4]))
+                for array, x, place in (
+                    (dst, *args[:2]),
+                    (src, *args[2:4]),
+                    (src, args[2], args[4]),
+                )
             )
             x = masked_load(builder, of, below, size)
             y = masked_load(builder, rest, between, size)
@@ -244,7 +250,11 @@ def leaving_pieces(line: int) -> Any:
             below, between = _pieces(builder, vector, args[5], args[6])
             to, rest, of = (
                 _at(context, builder, array, x, place, vector)
-                for array, x, place in ((dst, *args[:2]), (dst, args[0], args[2]), (src, *args[3:5]))
+                for array, x, place in (
+                    (dst, *args[:2]),
+                    (dst, args[0], args[2]),
+                    (src, *args[3:5]),
+                )
             )
             x = builder.load(of, align=size)
             masked_store(builder, x, to, below, size)
@@ -477,7 +487,7 @@ def pack_lines(line: int) -> Any:
     """pack_lines(dst, d, width, src, s, places, cuts, first, n, offsets, depth, kind): how many columns, in
     whole cache lines, have been packed from `first` on, below n and a line's rest,
 
-    dst[d + ((j - first) // width * depth + k) * width + (j - first) % width] = src[s + places[j] + offsets[k]],
+    dst[d + (c // width * depth + k) * width + c % width] = src[s + places[j] + offsets[k]], c = j - first,
 
     until some line lies in more than two pieces, or in two of numbers that change on the way. The lines of a
     few k are copied before those of the next ones, so that what is read are long rows. cuts is scratch.
@@ -595,7 +605,13 @@ def unpack(line: int) -> Any:
                 for i in range(count):
                     of_row = to + rows[first + i]
                     leave_pieces(
-                        out, of_row + columns[j0], of_row + of_rest, sums, at + i * pitch + j0, cut, end
+                        out,
+                        of_row + columns[j0],
+                        of_row + of_rest,
+                        sums,
+                        at + i * pitch + j0,
+                        cut,
+                        end,
                     )
             else:
                 for i in range(count):

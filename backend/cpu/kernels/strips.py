@@ -198,7 +198,17 @@ def pack_lines_apart(
             )
         else:
             pack_turned(
-                strip, to + at * LINE, lines * LINE, src, places, columns, c, depth, lanes, size, ahead
+                strip,
+                to + at * LINE,
+                lines * LINE,
+                src,
+                places,
+                columns,
+                c,
+                depth,
+                lanes,
+                size,
+                ahead,
             )
 
 
