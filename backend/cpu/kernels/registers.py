@@ -217,7 +217,8 @@ def multiply_strip(line: int) -> Any:
 def pack_rows(line: int) -> Any:
     """pack_rows(like, to, pitch, lines, src, offsets, first, depth, count): for k < depth, `count` elements
     that lie one after another from the address src + offsets[first + k] on, which fill so many lines, as
-    whole lines from the address to + k * pitch on, with zeros behind them. The table of offsets is an address."""
+    whole lines from the address to + k * pitch on, with zeros behind them. The table of offsets is an
+    address."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
