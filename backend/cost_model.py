@@ -1,7 +1,8 @@
 """What work costs on a machine: rates from which alternatives are told apart.
 
-The model is shipped with figures of one machine; `einloom.tune` measures this one's and keeps them in the
-cache folder, where the next process finds them. It only chooses among ways to the same result.
+The model is shipped with figures of one machine, and others of a processor that is known to differ;
+`einloom.tune` measures this one's and keeps them in the cache folder, where the next process finds them. It
+only chooses among ways to the same result.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class CostModel(NamedTuple):
     turns: float = 4e10  # bytes a second between lanes in memory and lanes in vectors
     short: int = 4  # elements of a lane at which half of that is reached
     strips: float = 0.95  # of the rate of products, in strips (see strips.py) of large matrices
-    blocks: float = 1.0  # the same in blocks of packed panels; and of the rate of float32 in that,
-    blocks_single: float = 0.9
+    blocks: float = 1.0  # the same in blocks of packed panels
+    blocks_single: float = 0.9  # of the rate of products of float32, in blocks of these
     threads: int = 2  # that the rates were measured with
 
     def figures(self) -> list[float]:
@@ -79,13 +80,13 @@ class CostModel(NamedTuple):
         ) * (k / (k + c)) * max(1.0, self.strided)  # fmt: skip
 
 
-KNOWN: dict[tuple[str, str, str], dict[str, float]] = {
-    ("AuthenticAMD", "26", "SkylakeX"): {
-        "products": 1e11, "stream": 3.5e10, "moves": 9e9, "blocks": 1.17, "blocks_single": 0.95,
-    },
-}  # fmt: skip
-"""Figures that differ, by vendor, family and BLAS core: OpenBLAS runs Zen 5 with kernels for another one,
-which reach three quarters of its peak (measured on two cores, NumPy 2.4.6)."""
+KNOWN: dict[tuple[str, str, str], CostModel] = {
+    ("AuthenticAMD", "26", "SkylakeX"): CostModel(blocks=1.17, blocks_single=1.0)
+}
+"""Models by vendor, family and BLAS core: OpenBLAS runs Zen 5 with kernels for another one, which reach
+three quarters of its peak in float64 (measured on two cores, NumPy 2.4.6). In float32 blocks were at 0.95 of
+BLAS, but copies, of which they need none, weigh more than this model says. With the rates of products of that
+processor thin ones were left to BLAS for which strips take half of the time."""
 
 
 def shipped() -> CostModel:
@@ -94,8 +95,7 @@ def shipped() -> CostModel:
     vendor, family = facts.get("vendor_id", ""), facts.get("cpu family", "")
     if not any(key[:2] == (vendor, family) for key in KNOWN):
         return CostModel()
-    known = KNOWN.get((vendor, family, processor.blas_core() or ""), {})
-    return CostModel()._replace(**known)  # type: ignore[arg-type]
+    return KNOWN.get((vendor, family, processor.blas_core() or ""), CostModel())
 
 
 class Models:

@@ -37,14 +37,16 @@ TILE = (1024, 1024)
 """Most rows and columns of a tile of a product in blocks."""
 TILE_OF_SUMS = (512, 512)
 """The same where its sums are in a buffer: 2 MiB of float64."""
-SHORT = 16  # rows and columns of a block, and elements that are whole cache lines
-PANELS = 6  # times the rate of moves, while panels are packed,
-DISTANT = 16 << 20  # bytes of an operand whose parts come from memory each time,
-DISTANT_RATE = 6.4e9  # and bytes of short ones that one thread packs in a second
-UNPACKED = 1.08  # and of the rate of large products in blocks without that
-MEASURED = 1024  # rows, columns and contracted elements of a product by which rates are measured
 LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
-PANEL_BYTES = 2048  # of the contracted elements of a row of a panel
+LINE = 64  # bytes of a cache line: a block has as many rows as that has numbers, and two lines of columns
+SHORT = 16  # elements of an axis that are enough for whole cache lines
+PANEL_BYTES = 2048  # of contracted elements of each row of a panel
+PANELS = 6  # times the rate of moves, at which panels are packed
+DISTANT = 16 << 20  # bytes of an operand whose short pieces come from memory each time
+DISTANT_RATE = 6.4e9  # bytes of such pieces that a thread packs in a second
+DEPTH = 4  # contracted elements with which half of the rate of blocks is reached
+MEASURED = 1024  # rows, columns and contracted elements of the product by which rates are measured
+LEAST_PART = 0.7  # of the time in blocks, at least, is no packing
 BLOCKS = 3e-5  # seconds before products in blocks begin
 MARGIN = 1.05  # times as long BLAS should take before blocks are preferred
 SOON = 6e-5  # seconds of BLAS from which threads of ours are worth their start,
@@ -393,25 +395,42 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
     """
     model = model or MODELS.current
     batch, m, n, k = step.amounts
+    lanes = LINE // step.itemsize
+    block = lanes, 2 * lanes
     if step.rate < 1 or not max(1, get_options().small) <= batch * m * n * k < MOST:
         return None
-    if min(m, n) < SHORT or not _have_ends(step, given):
+    if k == 1 or min(m, n) < max(block) or not _have_ends(step, given):
         return None
-    rate = model.blocks if step.rate == 1 else model.blocks_single
+    by_blas = plan_matrices(step, given, model)
+    ratio = model.blocks if step.rate == 1 else model.blocks_single
+    if ratio <= 1 and not by_blas.copied_bytes:
+        return None
     lhs, rhs, out = step.nbytes
-    rows, columns = tile_of(batch, m, n, k, (SHORT, SHORT), model.threads, TILE_OF_SUMS)
+    rows, columns = tile_of(batch, m, n, k, block, model.threads, TILE_OF_SUMS)
     down, across = -(-m // rows), -(-n // columns)
+    working = min(model.threads, batch * down * across)
     # at the edges blocks are whole, too
-    macs = batch * -(-m // SHORT) * -(-n // SHORT) * SHORT**2 * k
-    # `blocks` is beside what BLAS reaches in matrices of that side, not in larger ones
-    rate *= model.products * step.rate * model.speed(MEASURED, MEASURED, MEASURED, 1) * UNPACKED
-    arithmetic = macs / rate
+    macs = batch * -(-m // block[0]) * block[0] * -(-n // block[1]) * block[1] * k
+    arithmetic = macs * _seconds_in_panels(model, ratio, step) * (k + DEPTH) / k
+    arithmetic *= model.threads / working
+    of_lhs, of_rhs = _distant_bytes(step, *given)
     packing = (lhs * across + rhs * down) / (model.moves * PANELS)
-    of_lhs, of_rhs = _distant_bytes(step, *given[:2])
-    packing += (of_lhs * across + of_rhs * down) / (DISTANT_RATE * model.threads)
-    streamed = (lhs + rhs + 2 * out) / model.stream
-    seconds = BLOCKS + max(arithmetic + packing, streamed)
-    return seconds if seconds * MARGIN < plan_matrices(step, given, model).seconds else None
+    packing *= model.threads / working
+    packing += (of_lhs * across + of_rhs * down) / (DISTANT_RATE * working)
+    writing = 2 * out / model.stream  # not meanwhile: of short sums it takes most of the time
+    seconds = BLOCKS + arithmetic + packing + writing
+    return seconds if seconds * MARGIN < by_blas.seconds else None
+
+
+def _seconds_in_panels(model: CostModel, ratio: float, step: Contraction) -> float:
+    """Of one multiplication of packed panels: what was measured beside BLAS, less the time to pack and to
+    write."""
+    side = MEASURED
+    rate = model.products * step.rate * ratio * model.speed(side, side, side, 1)
+    passes = 2 * (side // TILE_OF_SUMS[0])  # over both operands
+    nbytes = side**2 * step.itemsize
+    besides = passes * nbytes / (model.moves * PANELS) + 2 * nbytes / model.stream
+    return max((side**3 / rate - besides) / side**3, LEAST_PART / rate)
 
 
 def _have_ends(step: Contraction, orders: Orders) -> bool:
@@ -422,17 +441,19 @@ def _have_ends(step: Contraction, orders: Orders) -> bool:
     )
 
 
-def _distant_bytes(step: Contraction, lhs: Order, rhs: Order) -> tuple[int, int]:
+def _distant_bytes(step: Contraction, lhs: Order, rhs: Order, out: Order) -> tuple[int, int]:
     """How much of two operands is packed in short pieces that lie far from each other, since contracted
-    elements are walked in the order of only one of them: of rhs, if these are neighbours there, or are not in
-    lhs. Where they are in both, both are walked by short pieces."""
+    elements are walked in the order of only one of them: where they are neighbours, or that of the operand
+    with the columns. Where they are neighbours in both, both are walked by short pieces."""
     assert lhs is not None
     assert rhs is not None
-    first, second = ([x for x in order if x in step.contracted] for order in (lhs, rhs))
+    assert out is not None
+    contracted = {x for x in step.contracted if step.sizes[x] > 1}
+    first, second = ([x for x in order if x in contracted] for order in (lhs, rhs))
     if first == second:
         return 0, 0
-    ends_of_lhs, ends_of_rhs = (order[-1] in step.contracted for order in (lhs, rhs))
-    is_lhs_walked = ends_of_lhs and not ends_of_rhs
+    ends_of_lhs, ends_of_rhs = (order[-1] in contracted for order in (lhs, rhs))
+    is_lhs_walked = ends_of_lhs if ends_of_lhs != ends_of_rhs else out[-1] in step.rows
     left, right = (0 if nbytes < DISTANT else nbytes for nbytes in step.nbytes[:2])
     if ends_of_lhs and ends_of_rhs:
         return left, right

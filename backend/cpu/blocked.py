@@ -1,5 +1,5 @@
 """Products of matrices without BLAS: of integers, truth values, half precisions; of real numbers, if asked
-for or where BLAS would have to copy both operands.
+for or where BLAS, with the copies that it needs, should take longer.
 
 out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j], a tile of out at a time; see `kernels.blocked`. Panels of
 both operands are packed from wherever they lie, as numbers that are multiplied fast:
@@ -10,15 +10,16 @@ truth values     as 0 and 1 in 16 bits; what is not 0 after some terms is true
 half precisions  as float32, in which they are multiplied and added up, and rounded once
 
 No copy of a whole operand is made. Sums are added up in the result where all whole blocks of it are rows of a
-matrix and numbers stay as they are; else in a buffer. Scratch: panels, and sums of one tile or of one block,
-for each thread.
+matrix and numbers stay as they are; else in a buffer. Scratch, for each thread, in a workspace that is kept:
+panels, and sums of one tile or of one block.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,17 +28,19 @@ from ..catalogue import DotDims
 from ..matrices import PANEL_BYTES, TILE, TILE_OF_SUMS, tile_of
 from ..protocol import Kernel
 from ..spec import ArraySpec, Shape, compute_dtype
-from .buffers import empty, empty_as
+from .buffers import empty_as
 from .kernels.blocked import multiply_tiles
 from .kernels.panels import BFLOAT16, FLOAT16, NUMBERS, TRUTH, block_shape
 from .kernels.vectors import LINE
 from .strided import Axis, axis_table, element_strides, flat, merge_axes, readable
 from .threads import parallel_for
+from .workspaces import WORKSPACES
 
 # most rows, and bytes of contracted elements of each: 256 KiB, which stay in the L2 cache
 PANEL = (128, PANEL_BYTES)
 DEPTH_OF_TRUTH = 64  # contracted truth values between looks whether all sums are true already
 PIECE = 16  # elements one after another that are enough for whole cache lines
+PLACES = 10 * 8  # bytes for each place of the tables of offsets
 THIN = 64  # rows or columns below which it is they that decide which are taken for the rows
 
 
@@ -46,11 +49,21 @@ def suits_dtype(dtype: np.dtype[np.generic]) -> bool:
     return dtype.kind in "biu" or dtype.char in "fd" or compute_dtype(dtype) != dtype
 
 
+class _Prepared(NamedTuple):
+    """What the kernel is given besides addresses, for some strides."""
+
+    tiles: int
+    lengths: tuple[int, ...]  # bytes of panels and sums
+    places: int  # of one kind
+    tables: tuple[Any, ...]
+    settings: Any
+
+
 def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general`; tables are kept for the strides last seen."""
     kind, words, wide = _numbers(output.dtype)
     is_turned = _is_turned(dims, output)
-    kept: list[tuple[Any, Any]] = [(None, None)]
+    kept: list[tuple[Any, _Prepared | None]] = [(None, None)]
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         is_direct = out is not None and element_strides(out) is not None
@@ -58,13 +71,14 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
         lhs, rhs = readable(lhs), readable(rhs)
         key = (num_threads(), target.strides, lhs.strides, rhs.strides)
         seen, now = kept[0]  # read once: another thread may put its own there at any time
-        if seen != key:
+        if now is None or seen != key:
             steps, tables = _tables(dims, is_turned, target, lhs, rhs)
             are_rows = words == wide and kind == NUMBERS and _are_rows(tables, wide)
             sizes = _sizes(dims, output, are_rows)
-            now = sizes, tables, np.array((*sizes, *steps, are_rows))
+            settings = np.array((*sizes, *steps, are_rows))
+            lengths = _lengths(sizes, are_rows, wide)
+            now = _Prepared(_tiles(dims, sizes), lengths, _places(sizes), tables, settings)
             kept[0] = (key, now)
-        sizes, tables, numbers = now
         if is_turned:
             lhs, rhs = rhs, lhs
         (to, origin), (left, of_left), (right, of_right) = (
@@ -72,18 +86,31 @@ def bind_blocked(dims: DotDims, output: ArraySpec) -> Kernel:
         )  # fmt: skip
         origins = np.array((origin, of_left, of_right))
 
-        def piece(start: int, stop: int) -> None:
-            panels = (empty((count,), wide) for count in _elements(sizes, numbers[-1] == 1))
-            places = np.empty((10, _places(sizes)), np.int64)
-            multiply_tiles(
-                start, stop, to, left, right, origins, *tables, numbers, kind, *panels, places
-            )
-
-        parallel_for(piece, dims.batch * -(-sizes[0] // sizes[3]) * -(-sizes[1] // sizes[4]))
+        multiply(now, (to, left, right, origins))
         if out is None or is_direct:
             return target
         np.copyto(out, target)
         return out
+
+    def multiply(now: _Prepared, arrays: tuple[Any, ...]) -> None:
+        *panels, end = itertools.accumulate(now.lengths, initial=0)
+
+        def piece(start: int, stop: int) -> None:
+            memory = WORKSPACES.take(end + PLACES * now.places)
+            try:
+                scratch = (
+                    memory[at : at + length].view(wide)
+                    for at, length in zip(panels, now.lengths, strict=True)
+                )
+                offsets = memory[end : end + PLACES * now.places].view(np.int64)
+                multiply_tiles(
+                    start, stop, *arrays, *now.tables, now.settings, kind, *scratch,
+                    offsets.reshape(-1, now.places),
+                )  # fmt: skip
+            finally:
+                WORKSPACES.give(memory)
+
+        parallel_for(piece, now.tiles)
 
     return run
 
@@ -92,11 +119,12 @@ def blocked_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     """Upper bound of the panels and sums of all threads."""
     _, _, wide = _numbers(output.dtype)
 
-    def of_thread(are_rows: bool) -> int:
-        sizes = _sizes(dims, output, are_rows, threads=1)
-        return sum(_elements(sizes, are_rows)) * wide.itemsize + 10 * 8 * _places(sizes)
+    def of_threads(are_rows: bool, threads: int) -> int:
+        sizes = _sizes(dims, output, are_rows, threads)
+        nbytes = sum(_lengths(sizes, are_rows, wide)) + PLACES * _places(sizes) + LINE
+        return min(threads, _tiles(dims, sizes)) * nbytes
 
-    return threads * max(of_thread(False), of_thread(True))
+    return max(of_threads(are_rows, n) for are_rows in (False, True) for n in {1, threads})
 
 
 def _numbers(dtype: np.dtype[np.generic]) -> tuple[int, np.dtype[Any], np.dtype[Any]]:
@@ -155,15 +183,21 @@ def _places(sizes: Shape) -> int:
     return max(LINE, *sizes[3:7]) + max(sizes[7:9])
 
 
-def _elements(sizes: Shape, are_rows: bool) -> tuple[int, int, int]:
-    """Of a panel of lhs, one of rhs, and the sums of a tile, or of a block at the edge of the result."""
+def _tiles(dims: DotDims, sizes: Shape) -> int:
+    return dims.batch * -(-sizes[0] // sizes[3]) * -(-sizes[1] // sizes[4])
+
+
+def _lengths(sizes: Shape, are_rows: bool, wide: np.dtype[Any]) -> tuple[int, ...]:
+    """Bytes, in whole cache lines, of a panel of lhs, one of rhs, and the sums of a tile, or of a block at
+    the edge of the result."""
     _, _, _, tile_rows, tile_columns, rows, depth, height, width = sizes
     columns = -(-tile_columns // width) * width
-    return (
+    elements = (
         -(-rows // height) * height * depth,
         columns * depth,
         height * width if are_rows else -(-tile_rows // height) * height * columns,
     )
+    return tuple(-(-n * wide.itemsize // LINE) * LINE for n in elements)
 
 
 def _tables(

@@ -62,8 +62,8 @@ def dot_engine(
     zeros         some size is 0
     ...           the rung that the option `engine` names, if it can run this contraction
     blocked       enough work in matrices large enough to pack, of integers, truth values or half precisions:
-                  a compiled product; and of real numbers where BLAS would need copies of both operands and
-                  take longer with them (`panel_seconds`)
+                  a compiled product; and of real numbers where BLAS, with the copies that it needs, should
+                  take longer (`panel_seconds`)
     strips        real numbers with enough work, where BLAS has few rows to work with, would copy operands, or
                   write a large result that it adds little to, and should take longer (`plan_strips`)
     sums          a vector beside an operand that has all labels, and that BLAS would need a copy of: products

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._base.options import num_threads
 from ..catalogue import Attrs, DotDims, dot_dims
-from ..cost_model import MODELS, CostModel, keep
+from ..cost_model import MODELS, CostModel, keep, shipped
 from ..matrices import MEASURED as SIDE
 from ..protocol import Kernel
 from ..spec import ArraySpec
@@ -51,7 +51,7 @@ def tune(save: bool = True) -> CostModel:
 
     products = SIDE**3 / _seconds_of_product((SIDE, SIDE, SIDE), 1)
     stream = 2 * 8 * 4096**2 / _seconds_of_product((4096, 4096, 8), 1)
-    model = CostModel()._replace(
+    model = shipped()._replace(
         products=products, stream=stream, moves=_rate_of_moves(), threads=num_threads()
     )
     model = model._replace(

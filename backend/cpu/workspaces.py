@@ -16,7 +16,7 @@ from ..._base.caches import CacheInfo, register
 from .address import address
 
 LINE = 64  # bytes of a cache line, at whose beginning a workspace begins
-LARGEST = 1 << 18  # bytes; larger ones are not kept. Products in strips need less
+LARGEST = 1 << 22  # bytes; larger ones are not kept. Products in blocks and in strips need less
 MOST = 2 * (os.cpu_count() or 1)
 
 

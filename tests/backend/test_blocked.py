@@ -18,7 +18,9 @@ from tests.tolerance import assert_close, tolerance
 
 from einloom._base.options import options
 from einloom.backend import matrices
+from einloom.backend.cost_model import MODELS, CostModel
 from einloom.backend.cpu import blocked, cpu
+from einloom.backend.spec import ArraySpec, Axes
 
 BACKEND = cpu()
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -134,6 +136,13 @@ def test_any_sizes_and_strides(
     near(out, call, lhs, rhs)
 
 
+PIECES: list[
+    Call
+] = [  # lines in two pieces, which are not whole at the end; contracted elements last in both
+    dot((4, 3, 5, 28), (6, 4, 20, 5), contracting=((0, 2), (1, 3))),
+    dot((7, 30, 4), (5, 7, 28), contracting=((0,), (1,))),
+    dot((3, 44, 20), (20, 50, 3), contracting=((0, 2), (2, 0))),
+]
 LINES: list[Call] = [  # axes that are walked in pieces: each array has another fastest axis
     dot((40, 16, 3, 32), (32, 3, 36, 16), contracting=((1, 2, 3), (3, 1, 0))),
     dot((32, 3, 24, 20), (24, 40, 16), contracting=((2,), (0,))),
@@ -141,10 +150,7 @@ LINES: list[Call] = [  # axes that are walked in pieces: each array has another 
     dot((3, 100, 50), (3, 90, 50), contracting=((0, 2), (0, 2))),
     dot((2,) * 12, (2,) * 11, contracting=((0, 11, 4, 7, 9), (3, 10, 0, 1, 8))),
     dot((2, 100, 7, 23), (2, 7, 90, 23), ((0,), (0,)), ((3, 2), (3, 1))),
-    # lines in two pieces, which are not whole at the end; and both operands with contracted elements last
-    dot((4, 3, 5, 28), (6, 4, 20, 5), contracting=((0, 2), (1, 3))),
-    dot((7, 30, 4), (5, 7, 28), contracting=((0,), (1,))),
-    dot((3, 44, 20), (20, 50, 3), contracting=((0, 2), (2, 0))),
+    *PIECES,
 ]
 
 
@@ -181,6 +187,58 @@ def test_results_of_matrices_and_of_other_arrays(dtype: str, rng: np.random.Gene
                 patch.setattr(blocked, most, (16, 32))
             np.testing.assert_array_equal(blocks(call, lhs, rhs), want)
             np.testing.assert_array_equal(blocks(call, lhs, rhs, out=apart), want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", *longer("float64")])
+def test_results_whose_rows_and_columns_have_several_axes(
+    dtype: str, rng: np.random.Generator
+) -> None:
+    """Whole blocks of them are rows of a matrix, or are not."""
+    for rows, columns in (
+        ((3, 16), (5, 32)),
+        ((3, 16), (5, 24)),
+        ((5, 12), (3, 32)),
+        ((3, 32), (70,)),
+    ):
+        call = dot((*rows, 37), (37, *columns), contracting=((len(rows),), (0,)))
+        lhs, rhs = operands(call, np.dtype(dtype), "C", rng)
+        shape = call.output(np.dtype(dtype)).shape
+        order = (*range(len(rows), len(shape) - 1), *range(len(rows)), len(shape) - 1)
+        out = np.full([shape[axis] for axis in order], np.nan, dtype).transpose(np.argsort(order))
+        near(blocks(call, lhs, rhs, out=out), call, lhs, rhs)
+        near(blocks(call, lhs, rhs), call, lhs, rhs)
+
+
+def plans(m: int, n: int, k: int, layouts: tuple[Axes, Axes], dtype: str, model: CostModel) -> str:
+    """The engine for matrices [m, k] and [k, n] whose axes lie in these orders."""
+    MODELS.use(model)
+    specs = tuple(
+        ArraySpec(np.dtype(dtype), shape, layout)
+        for shape, layout in zip(((m, k), (k, n)), layouts, strict=True)
+    )
+    return BACKEND.engine("dot_general", {"contracting": ((1,), (0,)), "batch": ((), ())}, specs)
+
+
+def test_when_they_are_chosen() -> None:
+    """As shipped, what BLAS reads as it lies is left to it; where blocks are faster, it is not if large."""
+    plain, general = ((0, 1), (0, 1)), CostModel()
+    fast = CostModel(blocks=1.17, blocks_single=1.0)
+    try:
+        for side in (100, 256, 384, 512, 640, 1000, 2000):
+            assert plans(side, side, side, plain, "float64", general) == "gemm"
+            assert plans(side, side, side, plain, "float32", fast) == "gemm"
+        assert plans(1000, 1000, 1000, plain, "float64", fast) == "blocked"
+        assert plans(2000, 2000, 2000, plain, "float64", fast) == "blocked"
+        assert plans(64, 64, 64, plain, "float64", fast) == "gemm"
+        # six labels, of which BLAS needs copies of both operands
+        six: tuple[Any, ...] = (32, 32, 32, 28), (32, 32, 32, 32)
+        for dtype in ("float64", "float32"):
+            MODELS.use(fast)
+            specs = tuple(ArraySpec(np.dtype(dtype), shape) for shape in six)
+            attrs: Any = {"contracting": ((0, 2), (3, 1)), "batch": ((), ())}
+            assert BACKEND.engine("dot_general", attrs, specs) == "blocked"
+    finally:
+        MODELS.use(None)
 
 
 @pytest.mark.parametrize("dtype", ["float32", *longer("float64")])
@@ -259,7 +317,7 @@ def test_half_precisions_add_up_in_float32(dtype: Any, rng: np.random.Generator)
 
 @pytest.mark.parametrize("name", ["int64", "float16", "float32", "float64"])
 def test_same_bits_for_any_number_of_threads(name: str, rng: np.random.Generator) -> None:
-    call = dot((3, 70, 300), (3, 300, 90), ((0,), (0,)), ((2,), (1,)))
+    call = dot((3, 70, 601), (3, 601, 90), ((0,), (0,)), ((2,), (1,)))
     arrays = operands(call, name, "C", rng)
     results = []
     for threads in (1, 2, 3, 8):

@@ -37,7 +37,7 @@ def test_the_shipped_one_is_used_where_none_is_kept() -> None:
 
 def test_what_is_known_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of vendor, family and BLAS core; those of another core, or processor, are the general ones."""
-    monkeypatch.setitem(cost_model.KNOWN, ("Vendor", "26", "Core"), {"blocks": 1.5})
+    monkeypatch.setitem(cost_model.KNOWN, ("Vendor", "26", "Core"), CostModel(blocks=1.5))
     for facts, core, blocks in (
         ({"vendor_id": "Vendor", "cpu family": "26"}, "Core", 1.5),
         ({"vendor_id": "Vendor", "cpu family": "26"}, "Other", CostModel().blocks),

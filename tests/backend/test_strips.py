@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.backend.calls import LAYOUTS, OUT_LAYOUTS, Call, dot, junk, lay_out, operands
-from tests.backend.test_blocked import LINES, SHAPES, SIZES, near
+from tests.backend.test_blocked import LINES, PIECES, SHAPES, SIZES, blocks, near
 from tests.backend.test_loops import reference
 
 from einloom._base.options import options
@@ -166,7 +166,8 @@ def test_infinite_and_nan(dtype: str, turned: bool) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-def test_nothing_beyond_the_operands_is_written(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("multiply", [in_strips, blocks])
+def test_nothing_beyond_the_operands_is_written(multiply: Any, rng: np.random.Generator) -> None:
     """A result inside a larger array: its neighbours keep what they are, NaN among operands' stay out."""
     m, n, k = 11, 19, 13
     lhs, rhs = np.full((m + 2, k + 2), np.nan), np.full((k + 2, n + 2), np.nan)
@@ -175,7 +176,7 @@ def test_nothing_beyond_the_operands_is_written(rng: np.random.Generator) -> Non
     for turned in (False, True):
         whole = np.full((n + 2, m + 2) if turned else (m + 2, n + 2), 7.0)
         out = (whole.T if turned else whole)[1:-1, 1:-1]
-        in_strips(call, lhs[1:-1, 1:-1], rhs[1:-1, 1:-1], out=out)
+        multiply(call, lhs[1:-1, 1:-1], rhs[1:-1, 1:-1], out=out)
         np.testing.assert_allclose(out, lhs[1:-1, 1:-1] @ rhs[1:-1, 1:-1], rtol=1e-13)
         out[...] = 7
         assert (whole == 7).all()
@@ -183,8 +184,13 @@ def test_nothing_beyond_the_operands_is_written(rng: np.random.Generator) -> Non
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are protected by mprotect")
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_nothing_beyond_the_operands_is_read(dtype: str, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("multiply", [in_strips, blocks])
+def test_nothing_beyond_the_operands_is_read(
+    multiply: Any, dtype: str, rng: np.random.Generator
+) -> None:
     """Each operand ends where memory does that nobody may read."""
+    if multiply is blocks and np.dtype(dtype).kind == "c":
+        pytest.skip("there are no blocks of complex numbers")
     libc, page = ctypes.CDLL(None), mmap.PAGESIZE
     libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
@@ -203,7 +209,10 @@ def test_nothing_beyond_the_operands_is_read(dtype: str, rng: np.random.Generato
                 contracting = (left.index(k),), (right.index(k),)
                 call = dot(left, right, contracting=contracting)
                 lhs, rhs = last(left), last(right)
-                near(in_strips(call, lhs, rhs, out=last((m, n))), call, lhs, rhs)
+                near(multiply(call, lhs, rhs, out=last((m, n))), call, lhs, rhs)
+    for call in PIECES:  # lines that are cut
+        lhs, rhs = map(last, call.shapes)
+        near(multiply(call, lhs, rhs, out=last(call.output(np.dtype(dtype)).shape)), call, lhs, rhs)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -38,7 +38,7 @@ def multiply_tiles(
     right: Any,
     sums: Any,
     places: Any,  # scratch [10, ...]: offsets of rows, columns, contracted elements in two arrays each;
-    # steps; where lines of columns are cut
+    # steps; where lines are cut
 ) -> None:
     """out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j] for tiles start..stop.
 
