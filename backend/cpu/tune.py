@@ -112,8 +112,9 @@ def _seconds_by(bind: Bind, shape: Shape3, batch: int = 1, dtype: str = "f8") ->
 
 
 def _rate_of_moves() -> float:
-    """Bytes a second of arrays whose axes are reversed."""
-    source = np.random.default_rng(0).random((64, 64, 64, 16))
+    """Bytes a second of arrays whose axes are reversed; of powers of two, whose lines exclude each other from
+    the caches, it may be a quarter of that."""
+    source = np.random.default_rng(0).random((60, 60, 60, 20))
     target = np.empty(source.shape[::-1])
     return source.nbytes / _best(lambda: move(target, source.transpose(3, 2, 1, 0)))
 
