@@ -44,6 +44,7 @@ PANEL_BYTES = 2048  # of contracted elements of each row of a panel
 PANELS = 6  # times the rate of moves, at which panels are packed
 DISTANT = 16 << 20  # bytes of an operand whose short pieces come from memory each time
 DISTANT_RATE = 6.4e9  # bytes of such pieces that a thread packs in a second
+ADDED = 128  # contracted elements from which a result is written that no cache holds
 DEPTH = 4  # contracted elements with which half of the rate of blocks is reached
 MEASURED = 1024  # rows, columns and contracted elements of the product by which rates are measured
 LEAST_PART = 0.7  # of the time in blocks, at least, is no packing
@@ -401,6 +402,8 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
         return None
     if k == 1 or min(m, n) < max(block) or not _have_ends(step, given):
         return None
+    if k < ADDED and step.nbytes[2] >= FAR:
+        return None  # large results of short sums: strips write them past the caches, or BLAS in rows
     by_blas = plan_matrices(step, given, model)
     ratio = model.blocks if step.rate == 1 else model.blocks_single
     if ratio <= 1 and not by_blas.copied_bytes:

@@ -230,12 +230,17 @@ def test_when_they_are_chosen() -> None:
         assert plans(1000, 1000, 1000, plain, "float64", fast) == "blocked"
         assert plans(2000, 2000, 2000, plain, "float64", fast) == "blocked"
         assert plans(64, 64, 64, plain, "float64", fast) == "gemm"
+        MODELS.use(fast)  # a large result of short sums whose axes are short, with copies for BLAS
+        short = ((24, 24, 24, 24, 24), (24, 24))
+        specs = tuple(ArraySpec(np.dtype("float64"), shape) for shape in short)
+        attrs: Any = {"contracting": ((1,), (1,)), "batch": ((), ())}
+        assert BACKEND.engine("dot_general", attrs, specs) != "blocked"
         # six labels, of which BLAS needs copies of both operands
         six: tuple[Any, ...] = (32, 32, 32, 28), (32, 32, 32, 32)
         for dtype in ("float64", "float32"):
             MODELS.use(fast)
             specs = tuple(ArraySpec(np.dtype(dtype), shape) for shape in six)
-            attrs: Any = {"contracting": ((0, 2), (3, 1)), "batch": ((), ())}
+            attrs = {"contracting": ((0, 2), (3, 1)), "batch": ((), ())}
             assert BACKEND.engine("dot_general", attrs, specs) == "blocked"
     finally:
         MODELS.use(None)
