@@ -403,7 +403,7 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
     if k == 1 or min(m, n) < max(block) or not _have_ends(step, given):
         return None
     if k < ADDED and step.nbytes[2] >= FAR:
-        return None  # large results of short sums: strips write them past the caches, or BLAS in rows
+        return None  # strips write large results of short sums past the caches, BLAS in rows
     by_blas = plan_matrices(step, given, model)
     ratio = model.blocks if step.rate == 1 else model.blocks_single
     if ratio <= 1 and not by_blas.copied_bytes:
