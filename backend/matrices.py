@@ -23,7 +23,7 @@ from .._base.options import get_options
 from .cost_model import ENOUGH, FAR, MODELS, RATES, THREADED, WIDE, CostModel
 from .rules import DotDims
 from .spec import ArraySpec
-from .strips import FASTER, is_alone, plan_strips, run_of
+from .strips import FASTER, LINE, is_alone, plan_strips, run_of
 
 Labels = tuple[int, ...]
 Order = Labels | None
@@ -38,7 +38,6 @@ TILE = (1024, 1024)
 TILE_OF_SUMS = (512, 512)
 """The same where its sums are in a buffer: 2 MiB of float64."""
 LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
-LINE = 64  # bytes of a cache line: a block has as many rows as that has numbers, and two lines of columns
 SHORT = 16  # elements of an axis that are enough for whole cache lines
 PANEL_BYTES = 2048  # of contracted elements of each row of a panel
 PANELS = 6  # times the rate of moves, at which panels are packed
@@ -397,7 +396,7 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
     model = model or MODELS.current
     batch, m, n, k = step.amounts
     lanes = LINE // step.itemsize
-    block = lanes, 2 * lanes
+    block = lanes, 2 * lanes  # rows and columns, see `block_shape` of cpu/kernels/panels.py
     if step.rate < 1 or not max(1, get_options().small) <= batch * m * n * k < MOST:
         return None
     if k == 1 or min(m, n) < max(block) or not _have_ends(step, given):

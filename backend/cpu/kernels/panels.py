@@ -196,75 +196,58 @@ def entering_pieces(line: int) -> Any:
 
     dst[d + i] = src[s + i] for i < cut, src[t + i] for cut <= i < end, and 0 from there on.
     """
+
+    def emit(builder: Any, to: Any, of: Any, rest: Any, masks: Any, size: int) -> None:
+        from .registers import masked_load
+
+        x, y = (masked_load(builder, *x, size) for x in zip((of, rest), masks, strict=True))
+        builder.store(builder.select(masks[0], x, y), to, align=size)
+
+    return _of_pieces(line, emit, is_read=True)
+
+
+def leaving_pieces(line: int) -> Any:
+    """leave_pieces(dst, d, src, s, e, cut, end): of a cache line at src[s], as above,
+
+    dst[d + i] = src[s + i] for i < cut, dst[e + i] = src[s + i] for cut <= i < end.
+    """
+
+    def emit(builder: Any, to: Any, of: Any, rest: Any, masks: Any, size: int) -> None:
+        from .registers import masked_store
+
+        value = builder.load(of, align=size)
+        for target, mask in zip((to, rest), masks, strict=True):
+            masked_store(builder, value, target, mask, size)
+
+    return _of_pieces(line, emit, is_read=False)
+
+
+def _of_pieces(line: int, emit_pieces: Any, is_read: bool) -> Any:
+    """The second piece is of what `is_read`, or of what is written. Nothing is done with numbers that would
+    change on the way, or are too short for masks."""
     from numba import types
     from numba.extending import intrinsic
 
     @intrinsic  # type: ignore[untyped-decorator]
-    def enter_pieces(
-        typing: Any, dst: Any, d: Any, src: Any, s: Any, t: Any, cut: Any, end: Any
+    def of_pieces(
+        typing: Any, dst: Any, d: Any, src: Any, s: Any, other: Any, cut: Any, end: Any
     ) -> Any:
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            from .registers import masked_load
-
             if dst.dtype.bitwidth != src.dtype.bitwidth or dst.dtype.bitwidth < 32:
                 return context.get_dummy_value()
+            to, d, of, s, other, cut, end = args
+            second = (src, of, other) if is_read else (dst, to, other)
             vector, size = _floats(line, dst.dtype)
-            below, between = _pieces(builder, vector, args[5], args[6])
-            to, of, rest = (
-                _at(context, builder, array, x, place, vector)
-                for array, x, place in (
-                    (dst, *args[:2]),
-                    (src, *args[2:4]),
-                    (src, args[2], args[4]),
-                )
+            places = (
+                _at(context, builder, *x, vector) for x in ((dst, to, d), (src, of, s), second)
             )
-            x = masked_load(builder, of, below, size)
-            y = masked_load(builder, rest, between, size)
-            builder.store(builder.select(below, x, y), to, align=size)
+            emit_pieces(builder, *places, _pieces(builder, vector, cut, end), size)
             return context.get_dummy_value()
 
         i = types.int64
         return types.void(dst, i, src, i, i, i, i), emit
 
-    return enter_pieces
-
-
-def leaving_pieces(line: int) -> Any:
-    """leave_pieces(dst, d, e, src, s, cut, end): of a cache line at src[s], as above,
-
-    dst[d + i] = src[s + i] for i < cut, dst[e + i] = src[s + i] for cut <= i < end.
-    """
-    from numba import types
-    from numba.extending import intrinsic
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def leave_pieces(
-        typing: Any, dst: Any, d: Any, e: Any, src: Any, s: Any, cut: Any, end: Any
-    ) -> Any:
-        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            from .registers import masked_store
-
-            if dst.dtype.bitwidth != src.dtype.bitwidth or dst.dtype.bitwidth < 32:
-                return context.get_dummy_value()
-            vector, size = _floats(line, dst.dtype)
-            below, between = _pieces(builder, vector, args[5], args[6])
-            to, rest, of = (
-                _at(context, builder, array, x, place, vector)
-                for array, x, place in (
-                    (dst, *args[:2]),
-                    (dst, args[0], args[2]),
-                    (src, *args[3:5]),
-                )
-            )
-            x = builder.load(of, align=size)
-            masked_store(builder, x, to, below, size)
-            masked_store(builder, x, rest, between, size)
-            return context.get_dummy_value()
-
-        i = types.int64
-        return types.void(dst, i, i, src, i, i, i), emit
-
-    return leave_pieces
+    return of_pieces
 
 
 def _floats(line: int, dtype: Any) -> tuple[Any, int]:
@@ -607,9 +590,9 @@ def unpack(line: int) -> Any:
                     leave_pieces(
                         out,
                         of_row + columns[j0],
-                        of_row + of_rest,
                         sums,
                         at + i * pitch + j0,
+                        of_row + of_rest,
                         cut,
                         end,
                     )
