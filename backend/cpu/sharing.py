@@ -20,7 +20,7 @@ from ..cost_model import ENOUGH, SHARED, THREADED, WIDE
 from ..spec import Axes, Shape
 from .blas import ONE_BLAS_THREAD
 from .buffers import empty
-from .quiet import fill
+from .quiet import fill, quietly
 from .threads import parallel_for
 
 BLAS = frozenset("fdFD")
@@ -32,6 +32,9 @@ VECTOR = 9216  # the same of a matrix and a vector, from which BLAS uses its thr
 LONG = 16  # contracted elements for each row and column from which these are too few to share out
 LINES = 16  # neighbouring rows or columns that one thread has
 MOST_PARTS = 1024  # that are given out one by one
+LARGE = 64 << 20  # bytes of a matrix and a vector that are in no cache
+HELD = 500  # elements of a result for which np.matmul keeps the interpreter's lock
+HELD_LONG = 1 << 17  # multiplications of which that matters: some ten microseconds
 
 Way = Literal["plain", "one thread", "loops", "rows", "columns", "contracted"]
 """
@@ -60,9 +63,11 @@ def way_of(
     enough = calls * one >= (1 if forced else ENOUGH) or nbytes >= STREAMED
     if calls >= WIDE and enough and one < SHARED:
         return "loops"
-    if one >= SPLIT and k >= LONG * (m + n):
-        return "contracted"
     is_vector = min(m, n) == 1
+    # our threads begin later than BLAS's, by a tenth of a millisecond
+    is_soon_done = is_vector and not own_threads and nbytes < LARGE
+    if one >= SPLIT and k >= LONG * (m + n) and not is_soon_done:
+        return "contracted"
     if not own_threads or (one < (VECTOR if is_vector else THREADED) and not forced):
         return "plain"
     if forced or calls * one >= SPLIT or (is_vector and nbytes >= STREAMED):
@@ -88,21 +93,44 @@ def multiply(left: Any, right: Any, product: Any, way: Way) -> Any:
 
 
 def shared_bytes(way: Way, product_bytes: int, threads: int) -> int:
-    """Upper bound of what `multiply` allocates."""
-    return (threads - 1) * product_bytes if way == "contracted" else 0
+    """Upper bound of what `multiply` allocates: totals of threads, and sums of pieces of each."""
+    pieces = 0 if product_bytes > HELD * 16 else threads * (HELD * 16 + product_bytes)
+    if way == "contracted":
+        return pieces + (threads - 1) * product_bytes
+    return pieces if way in ("loops", "rows", "columns") else 0
 
 
 def _matmul(left: Any, right: Any, product: Any) -> None:
     fill(np.matmul, left, right, product)
 
 
+def _matmul_beside(left: Any, right: Any, product: Any) -> None:
+    """The same beside other threads. np.matmul keeps the interpreter's lock where its results have few
+    elements, however long their sums are: these are computed in so many pieces that it gives it up."""
+    pieces, k = HELD // max(1, product.size) + 1, left.shape[-1]
+    length = k // pieces
+    if pieces == 1 or length < LONG or product.size * k < HELD_LONG:
+        _matmul(left, right, product)
+        return
+    *loops, m, n = product.shape
+    cut = pieces * length
+    lefts = left[..., :cut].reshape(*left.shape[:-1], pieces, length)
+    rights = right[..., :cut, :].reshape(*right.shape[:-2], pieces, length, n)
+    sums = empty((*loops, pieces, m, n), product.dtype)
+    _matmul(np.swapaxes(lefts, -3, -2), rights, sums)
+    if cut < k:
+        _matmul(left[..., cut:], right[..., cut:, :], product)
+        quietly(np.add, sums[..., 0, :, :], product, out=sums[..., 0, :, :])
+    quietly(np.add.reduce, sums, axis=-3, out=product)
+
+
 def _over_lines(left: Any, right: Any, product: Any, by_rows: bool) -> None:
     def piece(start: int, stop: int) -> None:
         part = slice(start * LINES, stop * LINES)
         if by_rows:
-            _matmul(left[..., part, :], right, product[..., part, :])
+            _matmul_beside(left[..., part, :], right, product[..., part, :])
         else:
-            _matmul(left, right[..., part], product[..., part])
+            _matmul_beside(left, right[..., part], product[..., part])
 
     with ONE_BLAS_THREAD:
         parallel_for(piece, -(-product.shape[-2 if by_rows else -1] // LINES))
@@ -117,7 +145,7 @@ def _over_contracted(left: Any, right: Any, product: Any) -> None:
 
     def piece(start: int, stop: int) -> None:
         for part, total in tasks[start:stop]:
-            _matmul(left[..., part], right[..., part, :], total)
+            _matmul_beside(left[..., part], right[..., part, :], total)
 
     with ONE_BLAS_THREAD:
         parallel_for(piece, parts)
@@ -136,7 +164,7 @@ def _over_loops(left: Any, right: Any, product: Any) -> None:
                 x[tuple(k if n > 1 else slice(None) for k, n in zip(at, x.shape, strict=False))]
                 for x in (left, right)
             )
-            _matmul(a, b, product[at])
+            _matmul_beside(a, b, product[at])
 
     with ONE_BLAS_THREAD:
         parallel_for(piece, math.prod(loops[axis] for axis in axes))

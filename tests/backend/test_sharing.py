@@ -24,7 +24,8 @@ MATRIX = {"contracting": ((1,), (0,)), "batch": ((), ())}
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize(
-    ("m", "n", "k"), [(1, 1, 1), (3, 50, 2), (50, 3, 70), (LINES, LINES + 1, 5)]
+    ("m", "n", "k"),
+    [(1, 1, 1), (3, 50, 2), (50, 3, 70), (LINES, LINES + 1, 5), (2, 3, 10_007), (1, 1, 20_000)],
 )
 def test_every_way(way: Way, dtype: str, m: int, n: int, k: int, rng: np.random.Generator) -> None:
     left, right = (
@@ -68,11 +69,44 @@ def test_several_callers(way: Way, rng: np.random.Generator) -> None:
             np.testing.assert_allclose(got, left @ right, rtol=1e-12, atol=1e-12)
 
 
-def test_infinities_do_not_warn() -> None:
-    left, right = np.full((8, 40, 40), np.inf), np.zeros((8, 40, 40))
+@pytest.mark.parametrize(("loops", "m", "k"), [((8,), 40, 40), ((8,), 1, 50_003), ((), 1, 50_003)])
+def test_infinities_do_not_warn(loops: tuple[int, ...], m: int, k: int) -> None:
+    left, right = np.full((*loops, m, k), np.inf), np.zeros((*loops, k, m))
     for way in WAYS:
-        with options(threads=2):
-            assert np.isnan(multiply(left, right, np.empty((8, 40, 40)), way)).all()
+        if loops or way != "loops":
+            with options(threads=2):
+                assert np.isnan(multiply(left, right, np.empty((*loops, m, m)), way)).all()
+
+
+@pytest.mark.parametrize(
+    ("way", "left", "right"),
+    [
+        ("contracted", (3, 100_000), (100_000, 1)),
+        ("contracted", (2, 9, 40_001), (40_001, 9)),
+        ("rows", (200, 10_000), (10_000, 1)),
+        ("columns", (1, 10_000), (10_000, 200)),
+        ("loops", (8, 4, 50_000), (8, 50_000, 4)),
+    ],
+)
+def test_threads_do_not_wait_for_each_other(
+    way: Way, left: Any, right: Any, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """np.matmul keeps the interpreter's lock for results of up to 500 elements: no long sums are."""
+    work: list[tuple[int, int]] = []
+    run = sharing.fill
+
+    def noted(ufunc: Any, a: Any, b: Any, out: Any) -> None:
+        work.append((out.size, out.size * a.shape[-1]))
+        run(ufunc, a, b, out)
+
+    monkeypatch.setattr(sharing, "fill", noted)
+    a, b = rng.standard_normal(left), rng.standard_normal(right)
+    want = a @ b
+    with options(threads=2):
+        got = multiply(a, b, np.empty(want.shape), way)
+    np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+    held = [multiplications for size, multiplications in work if size <= 500]
+    assert sum(held) < 0.01 * want.size * a.shape[-1]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +121,8 @@ def test_infinities_do_not_warn() -> None:
         ((), (40, 40, 80 * LONG), False, "plain"),  # too little
         ((), (72, 72, 144 * LONG), False, "contracted"),
         ((), (1, 1, SPLIT), True, "contracted"),
+        ((), (3, 1, -(-SPLIT // 3)), False, "plain"),  # BLAS's threads begin sooner
+        ((), (3, 1, SPLIT), False, "contracted"),
         ((), (2000, 1, 2000), True, "rows"),
         ((), (90, 1, 90), True, "plain"),
         ((), (200, 1, 200), True, "one thread"),
