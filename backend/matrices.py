@@ -37,6 +37,7 @@ TILE = (1024, 1024)
 """Most rows and columns of a tile of a product in blocks."""
 TILE_OF_SUMS = (512, 512)
 """The same where its sums are in a buffer: 2 MiB of float64."""
+MANY = 4  # tiles for each thread with which one more for some does not matter
 LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
 SHORT = 16  # elements of an axis that are enough for whole cache lines
 PANEL_BYTES = 2048  # of contracted elements of each row of a panel
@@ -366,12 +367,16 @@ def tile_of(
     batch: int, m: int, n: int, k: int, block: tuple[int, int], threads: int, most: tuple[int, int]
 ) -> tuple[int, int]:
     """Rows and columns of the tiles of a product in blocks, all but the last in whole blocks: no more than
-    `most`, and fewer where every thread is to have some. They change no sum."""
+    `most`, and fewer until threads have equally many, or so many that one more does not matter. They change
+    no sum. Each tile packs its rows and columns once more: a tenth of the time of two threads that share 1024
+    rows and columns in four tiles (float64, EPYC of family 26); in two they are 2 to 3 % faster."""
     height, width = block
     rows, columns = _part(m, -(-m // most[0]), height), _part(n, -(-n // most[1]), width)
-    wanted = 2 * threads if threads > 1 else 1
-    while batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
-        if 2 * rows > columns and rows > 8 * height:
+    while rows * columns * k > LEAST:
+        tiles = batch * -(-m // rows) * -(-n // columns)
+        if tiles % threads == 0 or tiles >= MANY * threads:
+            break
+        if rows > columns and rows > 8 * height:
             rows = _part(rows, 2, height)
         elif columns > 4 * width:
             columns = _part(columns, 2, width)
