@@ -23,6 +23,7 @@ from . import processor
 VERSION = 5  # of the fields and of what they mean
 FILE = "cost_model.json"
 THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
+VECTOR = 512  # multiplications of a matrix and a vector from which its rows are more than calls
 # multiplications per matrix below which many are shared out, each on one thread of BLAS
 SHARED = 1 << 27
 ENOUGH = 1 << 23  # multiplications in all from which several threads are worth their start
@@ -68,16 +69,25 @@ class CostModel(NamedTuple):
         """The part of `products` that one of `calls` products reaches whose result has `slow` rows of `fast`
         elements."""
         macs = slow * fast * k
+        if min(slow, fast) == 1 and macs >= VECTOR:
+            return self.vector_speed(k)
         is_threaded = macs >= THREADED and (macs >= SHARED or calls < WIDE)
         a, b, c = self.threaded if is_threaded else self.edges
         return slow / (slow + a) * fast / (fast + b) * k / (k + c)
 
+    def vector_speed(self, k: int) -> float:
+        """The same of a matrix, with however few rows, and a vector: its elements are read once, by all
+        threads."""
+        _, fast, contracted = self.edges
+        return k / (k + contracted) / (1 + fast)
+
     def most_speed(self, m: int, n: int, k: int) -> float:
         """What `speed` never exceeds for at most m rows and n columns, or the other way round."""
         a, b, c = map(min, self.edges, self.threaded)
-        return max(
-            m / (m + a) * n / (n + b), n / (n + a) * m / (m + b)
-        ) * (k / (k + c)) * max(1.0, self.strided)  # fmt: skip
+        speed = max(m / (m + a) * n / (n + b), n / (n + a) * m / (m + b)) * (k / (k + c))
+        if min(m, n) == 1:
+            speed = max(speed, self.vector_speed(k))
+        return speed * max(1.0, self.strided)
 
 
 KNOWN: dict[tuple[str, str, str], CostModel] = {

@@ -178,6 +178,15 @@ def test_predictions() -> None:
     assert three.multiplications == 30 * 40 * 50 * 2
 
 
+def test_a_matrix_times_a_vector_is_read_once() -> None:
+    """Few long rows take as long as many short ones."""
+    model = CostModel()
+    speeds = [model.speed(rows, 1, 1 << 20, 1) for rows in (1, 3, 100)]
+    assert speeds == [model.speed(1, rows, 1 << 20, 1) for rows in (1, 3, 100)] == speeds[:1] * 3
+    for m, n, k in ((1, 3, 1000), (3, 1, 1000), (1, 1, 8), (2, 1, 4), (1, 4000, 4000), (30, 4, 2)):
+        assert model.speed(m, n, k, 1) <= model.most_speed(m, n, k)
+
+
 def test_rows_that_lie_pages_apart_cost_more_than_their_bytes() -> None:
     """Small matrices of a large array, written row by row where the batch lies inside of them."""
     sizes = {0: 1100, 1: 12, 2: 12, 3: 12, 4: 12}
