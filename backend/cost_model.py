@@ -23,10 +23,11 @@ from . import processor
 VERSION = 5  # of the fields and of what they mean
 FILE = "cost_model.json"
 THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
-VECTOR = 512  # multiplications of a matrix and a vector from which its rows are more than calls
+AT_ONCE = 512  # multiplications of a matrix and a vector that are no more than a call
 # multiplications per matrix below which many are shared out, each on one thread of BLAS
 SHARED = 1 << 27
 ENOUGH = 1 << 23  # multiplications in all from which several threads are worth their start
+LONG = 16  # contracted elements for each row and column from which these are too few to share out
 WIDE = 8  # matrices along one loop from which they are shared out
 # bytes from which kernels fetch ahead and write past the caches: no core's own holds them
 FAR = 6 << 20
@@ -69,29 +70,26 @@ class CostModel(NamedTuple):
         """The part of `products` that one of `calls` products reaches whose result has `slow` rows of `fast`
         elements."""
         macs = slow * fast * k
-        if min(slow, fast) == 1 and macs >= VECTOR:
-            return self.vector_speed(k)
         is_threaded = macs >= THREADED and (macs >= SHARED or calls < WIDE)
         a, b, c = self.threaded if is_threaded else self.edges
-        return slow / (slow + a) * fast / (fast + b) * k / (k + c)
+        speed = slow / (slow + a) * fast / (fast + b) * k / (k + c)
+        is_read = macs >= AT_ONCE and (min(slow, fast) == 1 or k >= LONG * (slow + fast))
+        return max(speed, self.vector_speed(k)) if is_read else speed
 
     def vector_speed(self, k: int) -> float:
-        """The same of a matrix, with however few rows, and a vector: its elements are read once, by all
-        threads."""
-        _, fast, contracted = self.edges
-        return k / (k + contracted) / (1 + fast)
+        """The same where what takes time is to read numbers, by all threads: of a matrix and a vector, and of
+        long sums of a few rows and columns."""
+        return self.stream / 8 / self.products * k / (k + self.edges[2])
 
     def most_speed(self, m: int, n: int, k: int) -> float:
         """What `speed` never exceeds for at most m rows and n columns, or the other way round."""
         a, b, c = map(min, self.edges, self.threaded)
         speed = max(m / (m + a) * n / (n + b), n / (n + a) * m / (m + b)) * (k / (k + c))
-        if min(m, n) == 1:
-            speed = max(speed, self.vector_speed(k))
-        return speed * max(1.0, self.strided)
+        return max(speed, self.vector_speed(k)) * max(1.0, self.strided)
 
 
 KNOWN: dict[tuple[str, str, str], CostModel] = {
-    ("AuthenticAMD", "26", "SkylakeX"): CostModel(blocks=1.17, blocks_single=1.0)
+    ("AuthenticAMD", "26", "SkylakeX"): CostModel(blocks=1.19, blocks_single=1.0)
 }
 """Models by vendor, family and BLAS core: OpenBLAS runs Zen 5 with kernels for another one, which reach
 three quarters of its peak in float64 (measured on two cores, NumPy 2.4.6). In float32 blocks were at 0.95 of

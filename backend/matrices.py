@@ -37,7 +37,7 @@ TILE = (1024, 1024)
 """Most rows and columns of a tile of a product in blocks."""
 TILE_OF_SUMS = (512, 512)
 """The same where its sums are in a buffer: 2 MiB of float64."""
-MANY = 4  # tiles for each thread with which one more for some does not matter
+EVEN = 1.15  # times its fair share of the tiles that a thread may have
 LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
 SHORT = 16  # elements of an axis that are enough for whole cache lines
 PANEL_BYTES = 2048  # of contracted elements of each row of a panel
@@ -367,19 +367,21 @@ def tile_of(
     batch: int, m: int, n: int, k: int, block: tuple[int, int], threads: int, most: tuple[int, int]
 ) -> tuple[int, int]:
     """Rows and columns of the tiles of a product in blocks, all but the last in whole blocks: no more than
-    `most`, and fewer until threads have equally many, or so many that one more does not matter. They change
-    no sum. Each tile packs its rows and columns once more: a tenth of the time of two threads that share 1024
-    rows and columns in four tiles (float64, EPYC of family 26); in two they are 2 to 3 % faster."""
+    `most`, and fewer until threads have about equally many. They change no sum. Each tile packs its rows and
+    columns once more: a tenth of the time of two threads that share 1024 rows and columns in four tiles
+    (float64, EPYC of family 26); in two they are 2 to 3 % faster."""
     height, width = block
     rows, columns = _part(m, -(-m // most[0]), height), _part(n, -(-n // most[1]), width)
     while rows * columns * k > LEAST:
         tiles = batch * -(-m // rows) * -(-n // columns)
-        if tiles % threads == 0 or tiles >= MANY * threads:
+        if -(-tiles // threads) * threads <= EVEN * tiles:
             break
         if rows > columns and rows > 8 * height:
             rows = _part(rows, 2, height)
         elif columns > 4 * width:
             columns = _part(columns, 2, width)
+        elif rows > 8 * height:
+            rows = _part(rows, 2, height)
         else:
             break
     return rows, columns
@@ -434,7 +436,9 @@ def _seconds_in_panels(model: CostModel, ratio: float, step: Contraction) -> flo
     write."""
     side = MEASURED
     rate = model.products * step.rate * ratio * model.speed(side, side, side, 1)
-    passes = 2 * (side // TILE_OF_SUMS[0])  # over both operands
+    block = LINE // step.itemsize, 2 * LINE // step.itemsize
+    rows, columns = tile_of(1, side, side, side, block, model.threads, TILE)
+    passes = -(-side // rows) - (-side // columns)  # over both operands
     nbytes = side**2 * step.itemsize
     besides = passes * nbytes / (model.moves * PANELS) + 2 * nbytes / model.stream
     return max((side**3 / rate - besides) / side**3, LEAST_PART / rate)

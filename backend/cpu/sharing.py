@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..._base.options import get_options, num_threads
-from ..cost_model import ENOUGH, SHARED, THREADED, WIDE
+from ..cost_model import ENOUGH, LONG, SHARED, THREADED, WIDE
 from ..spec import Axes, Shape
 from .blas import ONE_BLAS_THREAD
 from .buffers import empty
@@ -29,7 +29,6 @@ SPLIT = (
     1 << 22
 )  # multiplications of one product from which our threads gain more than their start takes
 VECTOR = 9216  # the same of a matrix and a vector, from which BLAS uses its threads
-LONG = 16  # contracted elements for each row and column from which these are too few to share out
 LINES = 16  # neighbouring rows or columns that one thread has
 MOST_PARTS = 1024  # that are given out one by one
 LARGE = 64 << 20  # bytes of a matrix and a vector that are in no cache
@@ -94,22 +93,24 @@ def multiply(left: Any, right: Any, product: Any, way: Way) -> Any:
 
 def shared_bytes(way: Way, product_bytes: int, threads: int) -> int:
     """Upper bound of what `multiply` allocates: totals of threads, and sums of pieces of each."""
-    pieces = 0 if product_bytes > HELD * 16 else threads * (HELD * 16 + product_bytes)
-    if way == "contracted":
-        return pieces + (threads - 1) * product_bytes
-    return pieces if way in ("loops", "rows", "columns") else 0
+    if way in ("plain", "one thread"):
+        return 0
+    totals = (threads - 1) * product_bytes if way == "contracted" else 0
+    return totals + threads * 4 * HELD * 16
 
 
 def _matmul(left: Any, right: Any, product: Any) -> None:
     fill(np.matmul, left, right, product)
 
 
-def _matmul_beside(left: Any, right: Any, product: Any) -> None:
+def _matmul_beside(left: Any, right: Any, product: Any, least: int = 0) -> None:
     """The same beside other threads. np.matmul keeps the interpreter's lock where its results have few
-    elements, however long their sums are: these are computed in so many pieces that it gives it up."""
-    pieces, k = HELD // max(1, product.size) + 1, left.shape[-1]
+    elements, however long their sums are: these are computed in so many pieces that it gives it up. `least`
+    is the size of the smallest of several results whose sums are all to have pieces of the same length."""
+    least, k = least or max(1, product.size), left.shape[-1]
+    pieces = HELD // least + 1
     length = k // pieces
-    if pieces == 1 or length < LONG or product.size * k < HELD_LONG:
+    if pieces == 1 or length < LONG or least * k < HELD_LONG:
         _matmul(left, right, product)
         return
     *loops, m, n = product.shape
@@ -157,6 +158,9 @@ def _over_contracted(left: Any, right: Any, product: Any) -> None:
 def _over_loops(left: Any, right: Any, product: Any) -> None:
     loops: Shape = product.shape[:-2]
     axes = _shared_axes(left.shape, right.shape, loops)
+    places = math.prod(loops[axis] for axis in axes)
+    together = places // min(places, num_threads()) if len(axes) == 1 else 1
+    least = product.size // places * together
 
     def piece(start: int, stop: int) -> None:
         for at in _parts(loops, axes, start, stop):
@@ -164,10 +168,10 @@ def _over_loops(left: Any, right: Any, product: Any) -> None:
                 x[tuple(k if n > 1 else slice(None) for k, n in zip(at, x.shape, strict=False))]
                 for x in (left, right)
             )
-            _matmul_beside(a, b, product[at])
+            _matmul_beside(a, b, product[at], least)
 
     with ONE_BLAS_THREAD:
-        parallel_for(piece, math.prod(loops[axis] for axis in axes))
+        parallel_for(piece, places)
 
 
 def _shared_axes(left: Shape, right: Shape, loops: Shape) -> Axes:

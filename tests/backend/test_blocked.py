@@ -20,6 +20,7 @@ from einloom._base.options import options
 from einloom.backend import matrices
 from einloom.backend.cost_model import MODELS, CostModel
 from einloom.backend.cpu import blocked, cpu
+from einloom.backend.matrices import EVEN, LEAST, TILE, tile_of
 from einloom.backend.spec import ArraySpec, Axes
 
 BACKEND = cpu()
@@ -363,3 +364,26 @@ def test_scratch_is_bounded(name: str) -> None:
     copies = sum(spec.nbytes for spec in specs)  # were their strides no whole elements
     assert 0 < one - copies < 4 << 20
     assert eight - copies == 8 * (one - copies)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 6, 12, 16, 64])
+@pytest.mark.parametrize("block", [(4, 16), (4, 32), (8, 16), (16, 32)])
+def test_tiles_are_shared_out_evenly(block: tuple[int, int], threads: int) -> None:
+    """Whole blocks, and no more of them than are needed for that."""
+    for batch, m, n, k in (
+        (1, 1024, 1024, 1024), (1, 128, 128, 2000), (1, 64, 64, 4096), (1, 256, 256, 4096),
+        (1, 3000, 1000, 500), (1, 16, 5000, 5000), (1, 5000, 16, 5000), (7, 200, 300, 400), (1, 1, 1, 1),
+    ):  # fmt: skip
+        rows, columns = tile_of(batch, m, n, k, block, threads, TILE)
+        assert 0 < rows <= min(m, TILE[0])
+        assert 0 < columns <= min(n, TILE[1])
+        assert rows == m or rows % block[0] == 0
+        assert columns == n or columns % block[1] == 0
+        tiles = batch * -(-m // rows) * -(-n // columns)
+        is_even = -(-tiles // threads) * threads <= EVEN * tiles
+        could_be_cut = rows > 8 * block[0] or columns > 4 * block[1]
+        assert is_even or not could_be_cut or rows * columns * k <= LEAST
+    assert tile_of(1, 1024, 1024, 1024, (8, 16), 2, TILE) == (1024, 512)
+    assert tile_of(1, 1024, 1024, 1024, (8, 16), 3, TILE) == (512, 256)
+    # previously failed: rows were left whole beside few columns
+    assert tile_of(1, 128, 128, 2000, (4, 32), 2, TILE) == (64, 128)

@@ -10,8 +10,9 @@ import pytest
 from tests.tolerance import assert_close, tolerance
 
 from einloom import options
+from einloom.backend.cost_model import LONG
 from einloom.backend.cpu import cpu, sharing
-from einloom.backend.cpu.sharing import LINES, LONG, SPLIT, Way, multiply, way_of
+from einloom.backend.cpu.sharing import LINES, SPLIT, Way, multiply, way_of
 from einloom.backend.spec import ArraySpec
 from einloom.program.builder import Builder
 from einloom.program.executable import Executable

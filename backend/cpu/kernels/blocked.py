@@ -10,7 +10,6 @@ from .panels import TRUTH
 LINE = 64  # bytes of a cache line
 
 # put here before a kernel is compiled; see panels.py
-fetch: Any = None
 multiply_block: Any = None
 pack: Any = None
 pack_across: Any = None
@@ -117,16 +116,7 @@ def multiply_tiles(
                         left, band * height * n_k, height, sizes[9], places[6], lhs, of_lhs,
                         places[1], i1 + band * height, n_i, places[4], n_k, height, kind,
                     )  # fmt: skip
-                near, after = i1 + panel_rows, min(panel_rows, max(0, n_i - i1 - panel_rows))
                 for strip in range(strips):
-                    near = bring_near(
-                        lhs,
-                        of_lhs,
-                        places,
-                        near,
-                        i1 + panel_rows + after * (strip + 1) // strips,
-                        n_k,
-                    )
                     j, of_strip = strip * width, strip * width * n_k
                     for band in range(bands):
                         i, of_band = i1 + band * height, band * height * n_k
@@ -160,28 +150,6 @@ def multiply_tiles(
                     break
         if kind == TRUTH:
             unpack(out, to, places[0], 0, n_i, places[2], n_j, sums, 0, pitch, kind)
-
-
-@part
-def bring_near(lhs: Any, of: int, places: Any, first: int, stop: int, depth: int) -> int:
-    """Fetch what lhs has of rows from `first` on, at least up to `stop`, and return the first one left out.
-
-    While blocks are multiplied, the next panel comes into the L2 cache, some lines for each strip. Rows of
-    elements that lie one after another neither along k nor along rows take as many lines as elements: they
-    are left where they are.
-    """
-    if first >= stop:
-        return first
-    lanes = LINE // lhs.itemsize
-    step_k = lanes if depth > 1 and places[4, 1] - places[4, 0] == 1 else 1
-    step = lanes if step_k == 1 and places[1, first + 1] - places[1, first] == 1 else 1
-    if step * step_k == 1:
-        return stop
-    while first < stop:
-        for k in range(0, depth, step_k):
-            fetch(lhs, of + places[1, first] + places[4, k])
-        first += step
-    return first
 
 
 @part
