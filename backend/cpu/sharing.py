@@ -34,6 +34,7 @@ MOST_PARTS = 1024  # that are given out one by one
 LARGE = 64 << 20  # bytes of a matrix and a vector that are in no cache
 HELD = 500  # elements of a result for which np.matmul keeps the interpreter's lock
 HELD_LONG = 1 << 17  # multiplications of which that matters: some ten microseconds
+PIECE = 16  # terms of a piece of a sum, at least
 
 Way = Literal["plain", "one thread", "loops", "rows", "columns", "contracted"]
 """
@@ -110,7 +111,7 @@ def _matmul_beside(left: Any, right: Any, product: Any, least: int = 0) -> None:
     least, k = least or max(1, product.size), left.shape[-1]
     pieces = HELD // least + 1
     length = k // pieces
-    if pieces == 1 or length < LONG or least * k < HELD_LONG:
+    if pieces == 1 or length < PIECE or least * k < HELD_LONG:
         _matmul(left, right, product)
         return
     *loops, m, n = product.shape
