@@ -28,7 +28,8 @@ from .arguments import (
     spec_of,
     split_call,
 )
-from .expression import ONE, ZERO, Expression, as_torch, native
+from .delivery import ONE, ZERO, as_torch, native
+from .expression import Expression
 from .lower import is_view
 from .network import Network
 from .notation import Notation, resolve

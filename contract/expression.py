@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, wraps
@@ -13,34 +12,40 @@ import numpy as np
 from .._base.errors import (
     CallError,
     DTypeError,
-    MemoryLimitError,
     OptionError,
     ShapeError,
     Unsupported,
     spoken_for,
 )
-from .._base.memory import available_bytes
-from .._base.numbers import format_bytes
 from .._base.options import options
 from ..backend.choice import check_together
 from ..backend.cpu import cpu
-from ..backend.door import as_ndarray, is_torch, to_torch
+from ..backend.door import as_ndarray, is_torch
 from ..backend.protocol import Backend
-from ..backend.spec import LARGE, ArraySpec, Axes, Shape
 from ..program.donation import check_donated
 from ..program.executable import Executable
 from ..program.ir import Program
 from ..program.parts import split_constants
 from ..program.sliced import ScaledSlices, SlicedExecutable
+from .delivery import (
+    ONE,
+    ZERO,
+    as_torch,
+    check_memory,
+    deliver,
+    is_given,
+    native,
+    order_of,
+    owned,
+)
 from .explanation import explained, explanation
-from .lower import is_view
 from .plan import Plan
+from .quick_call import checking, view_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 F = TypeVar("F", bound=Callable[..., Any])
-ONE, ZERO = 1, 0  # the defaults of alpha and beta: the same objects when nothing is given
 FEW = 64  # operands up to which a function that checks them is generated: Python compiles long ones slowly
 RUNS, LONG = 4, 1.0  # runs that explain measures, unless one takes so many seconds
 CHECK_FROM = 64 << 20
@@ -128,8 +133,8 @@ class Expression:
         plan = self.plan
         layouts = [plan.layouts[k] if plan.layouts else None for k in self._free]
         run = self._executable.settled()  # type: ignore[union-attr]
-        view = None if plan.conj else _view(plan)
-        return _checking(self._specs, layouts, run, self._held, self._is_scalar, view)
+        view = None if plan.conj else view_of(plan)
+        return checking(self._specs, layouts, run, self._held, self._is_scalar, view)
 
     @property
     def program(self) -> Program:
@@ -163,7 +168,7 @@ class Expression:
                 return result
         if isinstance(out, np.ndarray) or (out is not None and not self._on_host):
             self._check_out_dtype(out.dtype)
-        plain = out is None and not donate and not _given(alpha, 1) and not _given(beta, 0)
+        plain = out is None and not donate and not is_given(alpha, 1) and not is_given(beta, 0)
         if plain and self._fits(arrays):
             return self.contract(arrays)
         with spoken_for("expression"), spoken_for("expression(donate", "program(donate"):
@@ -287,7 +292,7 @@ class Expression:
         result = slices.run(
             plan, self._executable, operands, self.constants, self._held, request, order
         )
-        result = _owned(result, plan, order)
+        result = owned(result, plan, order)
         return as_torch(result) if any(map(is_torch, arrays)) else result
 
     def contract(
@@ -300,7 +305,7 @@ class Expression:
     ) -> Any:
         """Run on checked numpy arrays; results of no axes are NumPy scalars, as np.einsum's are."""
         plain = self._plain and out is None and not donate
-        if plain and not _given(alpha, 1) and not _given(beta, 0):
+        if plain and not is_given(alpha, 1) and not is_given(beta, 0):
             result = self._executable.run(*operands, *self._held)  # type: ignore[union-attr]
             return result[()] if self._is_scalar else result
         operands = [*operands, *self._held]
@@ -433,268 +438,9 @@ def _computed(
     return held
 
 
-def _view(plan: Plan) -> tuple[Shape, Shape] | None:
-    """Shape and strides of a view of one operand that lies in memory without gaps; None if the result is no
-    view, or of a dtype whose memory Python's buffers do not show."""
-    network = plan.network
-    if not is_view(network) or plan.dtype.kind not in "biufc" or 0 in network.extents:
-        return None
-    if plan.dtypes != (plan.dtype,):
-        return None  # it is converted
-    (term,), (shape,) = network.terms, network.shapes
-    steps = dict.fromkeys(term, 0)
-    for label, stride in zip(term, _strides(shape, plan.dtype.itemsize, None), strict=True):
-        steps[label] += stride
-    open_ = network.output_axes
-    return tuple(network.extents[x] for x in open_), tuple(steps[x] for x in open_)
-
-
-def _checking(
-    specs: Sequence[tuple[Shape, np.dtype[Any]]],
-    layouts: Sequence[Axes | None],
-    run: Callable[..., Any],
-    held: Sequence[Any],
-    is_scalar: bool,
-    view: tuple[Shape, Shape] | None,
-) -> Callable[..., Any]:
-    """`run` for plain arrays of exactly these shapes and dtypes, with `held` behind them; large ones in the
-    order in memory that was planned for. None for any others, told quickly: one generated expression takes
-    half the time of a loop over the operands. A `view` of an operand without gaps is made in one call."""
-    names = [f"x{k}" for k in range(len(specs))]
-    scope: dict[str, Any] = {"ndarray": np.ndarray, "run": run}
-    tests = ["not more"]
-    for k, (shape, dtype) in enumerate(specs):
-        # arrays of one dtype share one object as a rule, which is not that of newbyteorder("=")
-        shared = np.dtype(dtype.char) if dtype.char in "?bBhHiIlLqQefdgFDG" else dtype
-        scope |= {f"shape{k}": shape, f"dtype{k}": shared if shared == dtype else dtype}
-        tests.append(f"type(x{k}) is ndarray and x{k}.shape == shape{k} and x{k}.dtype is dtype{k}")
-        if math.prod(shape) * dtype.itemsize >= LARGE:
-            scope[f"strides{k}"] = _strides(shape, dtype.itemsize, layouts[k])
-            tests.append(f"x{k}.strides == strides{k}")
-    scope |= {f"held{k}": x for k, x in enumerate(held)}
-    arguments = ", ".join([*names, *(f"held{k}" for k in range(len(held)))])
-    views = []
-    if view is not None:
-        (shape, dtype), (scope["shape"], scope["steps"]) = specs[0], view
-        scope["strides"] = _strides(shape, dtype.itemsize, None)
-        made = "return ndarray(shape, dtype0, x0, 0, steps)"
-        is_sure = scope.get("strides0") == scope["strides"]  # tested above
-        views = [f"        {made}" if is_sure else f"        if x0.strides == strides: {made}"]
-    lines = [
-        f"def checked({', '.join(f'{name}=None' for name in names)}, *more):",
-        f"    if {' and '.join(tests)}:",
-        *views,
-        f"        return run({arguments}){'[()]' if is_scalar else ''}",
-        "    return None",
-    ]
-    exec("\n".join(lines), scope)
-    function: Callable[..., Any] = scope.pop("checked")  # which has the scope: no cycle
-    return function
-
-
-def _strides(shape: Shape, itemsize: int, layout: Axes | None) -> Shape:
-    """In bytes, of an array without gaps whose axes lie in this order."""
-    strides, step = [0] * len(shape), itemsize
-    for axis in reversed(layout or range(len(shape))):
-        strides[axis] = step
-        step *= shape[axis]
-    return tuple(strides)
-
-
 def _restored(plan: Plan, constants: dict[int, Any], device: str = "cpu") -> Expression:
     from ..backend import get
 
     for array in constants.values():
         array.flags.writeable = False
     return Expression(plan, constants, get(device))
-
-
-def native(x: Any) -> Any:
-    """x itself, or a copy in this machine's byte order."""
-    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
-
-
-def deliver(
-    executable: Executable | SlicedExecutable,
-    plan: Plan,
-    operands: Sequence[Any],
-    out: Any,
-    alpha: Any,
-    beta: Any,
-    donate: tuple[int, ...] = (),
-) -> Any:
-    """Run and hand over: alpha * result + beta * out, into `out` when given."""
-    if donate:
-        executable = _Giving(executable, donate)  # type: ignore[assignment]
-    if plan.strip_exponent:
-        return _deliver_scaled(executable, plan, operands, out, alpha, beta)
-    alpha, beta = factors(plan, alpha, beta)
-    scaled = alpha != 1 or beta != 0
-    if out is None:
-        if scaled and beta != 0:
-            raise OptionError(
-                "einsum(beta=...): beta scales `out`; give out= as well, or leave beta 0"
-            )
-        if isinstance(executable, SlicedExecutable):
-            result = executable(
-                *operands, alpha=alpha if scaled else 1, order=order_of(plan.order, operands)
-            )
-            return result if result.ndim else result[()]
-        result = executable(*operands)
-        if scaled:
-            target = np.empty_like(result) if executable.is_view else result
-            result = executable.backend.assign(target, result, alpha)
-        if result.ndim == 0:
-            return result[()]
-        if plan.order != "K" and not executable.is_view:  # a view keeps its order, as NumPy's does
-            result = in_order(executable.backend, result, order_of(plan.order, operands))
-        # a program without instructions returns its operand: give a new view, as NumPy does
-        return result.view() if any(result is x for x in operands) else result
-    shape = tuple(plan.network.extents[label] for label in plan.network.output_axes)
-    check_out(out, shape)
-    overlaps = any(np.may_share_memory(out, x) for x in operands)
-    if isinstance(executable, SlicedExecutable):
-        if not overlaps:
-            return executable(
-                *operands, out=out, alpha=alpha if scaled else 1, beta=beta if scaled else 0
-            )
-    elif not scaled and not overlaps and out.dtype == plan.dtype:
-        return executable(*operands, out=out)
-    result = executable(*operands)
-    if overlaps and np.may_share_memory(out, result):
-        result = result.copy()  # a view of an operand: it must not change while it is read
-    return executable.backend.assign(out, result, alpha, beta)
-
-
-class _Giving:
-    """An executable whose calls give some of their arrays away."""
-
-    def __init__(self, executable: Any, donate: tuple[int, ...]) -> None:
-        self._executable, self._donate = executable, donate
-        self.backend, self.is_view = executable.backend, executable.is_view
-
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        return self._executable(*arrays, out=out, donate=self._donate)
-
-
-def _deliver_scaled(
-    executable: Executable | SlicedExecutable,
-    plan: Plan,
-    operands: Sequence[Any],
-    out: Any,
-    alpha: Any,
-    beta: Any,
-) -> tuple[Any, float]:
-    """(mantissa, exponent), the mantissa in `out` when given."""
-    if _given(alpha, 1) or _given(beta, 0):
-        raise OptionError(
-            "einsum(alpha=..., beta=...): with strip_exponent=True nothing is scaled or added to; "
-            "multiply the mantissa yourself"
-        )
-    if out is not None:
-        check_out(out, tuple(plan.network.extents[label] for label in plan.network.output_axes))
-    mantissa, exponent = executable(*operands)
-    if out is not None:
-        mantissa = executable.backend.assign(out, mantissa)
-    elif mantissa.ndim == 0:
-        mantissa = mantissa[()]
-    elif plan.order != "K":
-        mantissa = np.asarray(mantissa, order=order_of(plan.order, operands))  # type: ignore[call-overload]
-    return mantissa, float(exponent)
-
-
-def _owned(result: Any, plan: Plan, order: str) -> Any:
-    """What slices gave as a call would: numbers without axes, the order asked for, a float exponent."""
-    mantissa, exponent = result if plan.strip_exponent else (result, None)
-    if mantissa.ndim == 0:
-        mantissa = mantissa[()]
-    elif plan.order != "K":
-        mantissa = in_order(cpu(), mantissa, order)
-    return mantissa if exponent is None else (mantissa, float(exponent))
-
-
-def as_torch(result: Any) -> Any:
-    """A result as a torch tensor; of a mantissa and its exponent, the mantissa."""
-    return (to_torch(result[0]), result[1]) if type(result) is tuple else to_torch(result)
-
-
-def order_of(order: str, operands: Sequence[Any]) -> str:
-    """The memory order of a new result; "A" is "F" if all operands are Fortran-ordered."""
-    if order == "A":
-        fortran = all(x.flags.f_contiguous and not x.flags.c_contiguous for x in operands)
-        return "F" if fortran else "C"
-    return "C" if order == "K" else order
-
-
-def in_order(backend: Backend, x: Any, order: str) -> Any:
-    """x itself, or a copy, in row-major or column-major order."""
-    if x.flags.f_contiguous if order == "F" else x.flags.c_contiguous:
-        return x
-    axes = tuple(range(x.ndim))
-    layout = axes[::-1] if order == "F" else None
-    return backend.assign(backend.empty(ArraySpec(x.dtype, x.shape, layout)), x)
-
-
-def check_out(out: Any, shape: tuple[int, ...]) -> None:
-    """Refuse an `out` that is no writeable array of the result's shape."""
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")
-    if out.shape != shape:
-        raise ShapeError(
-            f"einsum(out=...): out has shape {out.shape}, the result has shape {shape}"
-        )
-    if not out.flags.writeable:
-        raise ShapeError("einsum(out=...): out is read-only; pass a writeable array")
-
-
-def check_memory(
-    needed: int, held: int, call: str = "einsum", what: str = "intermediates and result"
-) -> None:
-    """Refuse what cannot fit beside the arrays that the caller already holds."""
-    available = available_bytes()
-    if available is not None and needed > available:
-        if needed <= available + cpu().buffer_info().kept_bytes:
-            cpu().reclaim()  # what the buffer cache keeps makes room
-            return
-        raise MemoryLimitError(
-            f"{call}: the predicted peak of {what} is {format_bytes(needed)}, but "
-            f"{format_bytes(available)} are available. Try memory_limit={available + held} (bytes, "
-            f"operands included) to ask for a plan that fits, a smaller dtype, or a better path"
-        )
-
-
-_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3, "O": 4}
-
-
-def factors(plan: Plan, alpha: Any, beta: Any) -> tuple[Any, Any]:
-    """alpha and beta as numbers that the result's dtype holds."""
-    if _given(alpha, 1) or _given(beta, 0):
-        return _scalar(alpha, plan.dtype, "alpha"), _scalar(beta, plan.dtype, "beta")
-    return ONE, ZERO
-
-
-def _given(value: Any, default: int) -> bool:
-    return value is not default and not (type(value) in (int, float) and value == default)
-
-
-def _scalar(value: Any, dtype: np.dtype[Any], name: str) -> Any:
-    """alpha or beta as a number that the result's dtype holds: 0 and 1 of any type are plain."""
-    try:
-        array = np.asarray(value)
-        if array.ndim != 0 or array.dtype.kind not in "biufcOV":
-            raise TypeError
-    except (TypeError, ValueError):
-        raise DTypeError(f"einsum({name}=...): give a number, got {type(value).__name__}") from None
-    for plain in (0, 1):  # they leave `out` unread, or the result as it is
-        if value == plain:
-            return plain
-    try:
-        if dtype.kind in _RANK and _RANK.get(array.dtype.kind, 2) > _RANK[dtype.kind]:
-            raise TypeError
-        np.asarray(value, dtype)
-    except (TypeError, ValueError, OverflowError):
-        raise DTypeError(
-            f"einsum({name}={value!r:.60}): the result has dtype {dtype}, which cannot hold that "
-            f"factor; pass dtype= to compute in a wider one"
-        ) from None
-    return value

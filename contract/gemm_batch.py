@@ -14,7 +14,7 @@ from ..backend.cpu import cpu
 from ..backend.door import as_ndarray, is_torch, to_torch
 from ..backend.protocol import Backend
 from .arguments import is_number
-from .expression import _given, _scalar
+from .delivery import as_factor, is_given
 
 Pair = tuple[Any, Any]
 PLAIN = frozenset(map(np.dtype, "fdFD"))
@@ -69,10 +69,10 @@ def gemm_batch(
         backend = elsewhere("gemm_batch", chain(chain.from_iterable(map(_both, given)), out or ()))
     matrices = given if work else [_matrices(pair, at, backend) for at, pair in enumerate(given)]
     work = work or [a.size * b.shape[1] for a, b in matrices]
-    if _given(alpha, 1):
+    if is_given(alpha, 1):
         alpha = _factor(alpha, {a.dtype for a, _ in matrices}, "alpha")
     if out is None:
-        if _given(beta, 0):
+        if is_given(beta, 0):
             raise OptionError("gemm_batch(beta=...): beta scales `out`; give out= as well")
         results = (backend or cpu()).gemm_batch(matrices, work, alpha=alpha)
         if matrices is given:
@@ -86,7 +86,7 @@ def gemm_batch(
         chains = _chains(targets)
         if _overlaps_operands(targets, matrices):
             matrices = [(a.copy(), b.copy()) for a, b in matrices]
-    if _given(beta, 0):
+    if is_given(beta, 0):
         beta = _factor(beta, {x.dtype for x in targets}, "beta")
     (backend or cpu()).gemm_batch(matrices, work, targets, chains, alpha, beta)
     return list(out)
@@ -204,7 +204,7 @@ def _targets(out: Any, matrices: list[Pair], backend: Backend | None) -> list[An
 def _factor(value: Any, dtypes: Iterable[np.dtype[Any]], name: str) -> Any:
     with spoken_for("gemm_batch"):
         for dtype in dtypes:
-            value = _scalar(value, dtype, name)
+            value = as_factor(value, dtype, name)
     return value
 
 

@@ -17,7 +17,8 @@ from ..program.executable import Executable
 from ..program.ranges import cut
 from ..program.sliced import SlicedExecutable
 from .arguments import Asked, hashable_path
-from .expression import Expression, factors, in_order, order_of
+from .delivery import factors, in_order, order_of
+from .expression import Expression
 from .notation import Notation
 from .plan import Plan
 

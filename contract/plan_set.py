@@ -18,7 +18,7 @@ from ..program.ir import Program
 from ..program.sliced import SlicedExecutable
 from .api import _planned
 from .arguments import as_dtype, memory_limit_bytes, spec_of
-from .expression import native
+from .delivery import native
 from .plan import Plan
 from .plan_cache import name_of
 from .plan_set_file import set_from_json, set_to_json

@@ -9,7 +9,7 @@ from .._base.errors import CallError, OptionError
 from ..program.trace import Traced
 from .api import search
 from .arguments import Asked, conj_positions, memory_limit_bytes, memory_order, result_dtype
-from .expression import _given, _scalar
+from .delivery import as_factor, is_given
 from .lower import is_view, lower
 from .network import Network
 from .notation import Notation, resolve
@@ -34,7 +34,7 @@ def traced_einsum(
     session = first.session
     for position, x in enumerate(given):
         session.slot(x, f"einsum: operand {position}")
-    if out is not None or _given(beta, 0):
+    if out is not None or is_given(beta, 0):
         raise CallError("einsum(out=..., beta=...): a traced value cannot be written into")
     if memory_order(asked.order, "einsum") in "CF":
         raise OptionError(
@@ -60,8 +60,8 @@ def traced_einsum(
     else:
         program = lower(network, found.tree, dtypes, found.dtype, found.conj)
         (result,) = session.record(program, given)
-    factor = _scalar(alpha, found.dtype, "alpha")
-    if not _given(factor, 1):
+    factor = as_factor(alpha, found.dtype, "alpha")
+    if not is_given(factor, 1):
         return result
     number = session.constant(getattr(factor, "item", lambda: factor)(), found.dtype)
     return session.op("multiply", result, session.broadcast(number, result.shape))

@@ -17,7 +17,7 @@ import pytest
 import einloom
 from einloom import Plan, cli
 from einloom.backend.cpu import backend as cpu_backend
-from einloom.contract import expression
+from einloom.contract import delivery
 from einloom.contract.problem_file import ProblemFile, read_problem
 from einloom.program.serial import program_from_json
 
@@ -549,7 +549,7 @@ def test_run_limits(run: Run, limit: list[str]) -> None:
 def test_run_what_does_not_fit_draws_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The operands alone would be too large: that is known before they are drawn."""
     shapes = [[10**7, 30], [30, 10**7], [10**7, 5]]
-    monkeypatch.setattr(expression, "available_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(delivery, "available_bytes", lambda: 1 << 30)
     monkeypatch.setattr(np.random, "default_rng", lambda *_: pytest.fail("drawn"))
     code, out, err = run("run", problem(shapes=shapes), "--path", "opt_size")
     assert (code, out) == (3, "")

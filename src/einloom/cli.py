@@ -41,8 +41,8 @@ from .backend.cpu.backend import cpu
 from .backend.cpu.warm import COMMON, warmup
 from .backend.table import op_table
 from .contract.api import compile, plan
+from .contract.delivery import check_memory
 from .contract.einsum import einsum
-from .contract.expression import check_memory
 from .contract.problem_file import read_problem
 from .program.passes import stages
 

@@ -15,7 +15,7 @@ from tests.networks import chain, grid, star
 
 import einloom
 from einloom import MemoryLimitError, Network, OptionError
-from einloom.contract import arguments, expression
+from einloom.contract import arguments, delivery, expression
 
 EQUATION = "ab,bc,cd->ad"
 SHAPES = ((40, 400), (400, 40), (40, 400))
@@ -165,7 +165,7 @@ def test_limits_without_meaning(limit: Any) -> None:
 @pytest.fixture
 def scarce(monkeypatch: pytest.MonkeyPatch) -> int:
     """Little memory, and a check from the first byte on."""
-    monkeypatch.setattr(expression, "available_bytes", lambda: 100_000)
+    monkeypatch.setattr(delivery, "available_bytes", lambda: 100_000)
     monkeypatch.setattr(expression, "CHECK_FROM", 0)
     einloom.clear_caches()
     return 100_000
@@ -211,7 +211,7 @@ def test_planning_what_does_not_fit_is_no_error() -> None:
 
 
 def test_unknown_memory_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expression, "available_bytes", lambda: None)
+    monkeypatch.setattr(delivery, "available_bytes", lambda: None)
     monkeypatch.setattr(expression, "CHECK_FROM", 0)
     assert einloom.einsum("ij,jk->", np.ones((3, 4)), np.ones((4, 2))) == 24
 

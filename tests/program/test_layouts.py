@@ -347,7 +347,7 @@ def test_outer_products_look_at_how_operands_lie() -> None:
 @pytest.fixture
 def every_layout_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays of any size are looked at, and intermediates of any size are given layouts."""
-    for module in ("backend.spec", "contract.einsum", "contract.expression"):
+    for module in ("backend.spec", "contract.einsum", "contract.quick_call"):
         monkeypatch.setattr(f"einloom.{module}.LARGE", 0)
     monkeypatch.setattr(layout_assignment, "LEAST", 0)
     einloom.clear_caches()
