@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-from pathlib import Path
 
 import numpy as np
 
-FACTS = 8192  # characters of the system's list: the first processor, the others are as that one
+from .._base.system import read_start
+
 LINKED = f"{'numpy._core' if hasattr(np, '_core') else 'numpy.core'}._multiarray_umath"  # with BLAS
 # OpenBLAS under the names that it has in wheels, with integers of 64 bits, and elsewhere
 CORE_NAMES = (
@@ -24,9 +24,8 @@ def facts() -> dict[str, str]:
     """What the system says of its first processor: "model name", "cpu family" and so on; nothing where it
     does not say it in Linux's way."""
     try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8") as file:
-            first = file.read(FACTS).partition("\n\n")[0]
-    except (OSError, UnicodeDecodeError):
+        first = read_start("/proc/cpuinfo").partition("\n\n")[0]  # the others are as the first one
+    except OSError:
         return {}
     pairs = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}

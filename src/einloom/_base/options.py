@@ -17,6 +17,7 @@ import numpy as np
 
 from .errors import OptionError
 from .numbers import parse_bytes
+from .system import read_start
 
 SMALL = 1 << 18
 """Scalar multiplications below which a step stays on plain NumPy and never waits for a compiler."""
@@ -187,11 +188,11 @@ def _allowed_cpus() -> int:
 def _container_cpus() -> int:
     """CPUs that a container's quota pays for, rounded up; it is read once."""
     try:  # cgroup v2: "quota period" or "max period"
-        quota, period = (_CGROUP / "cpu.max").read_text().split()
+        quota, period = read_start(f"{_CGROUP}/cpu.max").split()
     except (OSError, ValueError):
         try:  # v1: -1 is no quota
-            quota = (_CGROUP / "cpu" / "cpu.cfs_quota_us").read_text()
-            period = (_CGROUP / "cpu" / "cpu.cfs_period_us").read_text()
+            quota = read_start(f"{_CGROUP}/cpu/cpu.cfs_quota_us")
+            period = read_start(f"{_CGROUP}/cpu/cpu.cfs_period_us")
         except OSError:
             return sys.maxsize
     try:
@@ -201,7 +202,7 @@ def _container_cpus() -> int:
     return share if share > 0 else sys.maxsize
 
 
-_CGROUP = Path("/sys/fs/cgroup")
+_CGROUP = "/sys/fs/cgroup"
 
 
 def cache_dir() -> Path:
