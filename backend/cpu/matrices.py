@@ -8,6 +8,7 @@ runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -125,11 +126,16 @@ def packed_bytes(
     copied = sum(
         x.nbytes for x, is_one in zip((lhs, rhs, output), is_copied, strict=True) if is_one
     )
-    ways = (
-        _way_of_one(dims, inputs, output, own_threads=True),
-        _way(views, step, plan, output, own_threads=True),
-    )
-    return copied + max(shared_bytes(way, output.nbytes, threads) for way in ways)
+    one, itemsize = (dims.m, dims.n, dims.k), output.dtype.itemsize
+    m, n, k = map(step.size, (plan.rows, plan.columns, plan.contracted))
+    shared = (
+        shared_bytes(_way_of_one(dims, inputs, output, own_threads=True), 1, one, itemsize, threads),
+        shared_bytes(
+            _way(views, step, plan, output, own_threads=True),
+            math.prod(views.loops), (m, n, k), itemsize, threads,
+        ),
+    )  # fmt: skip
+    return copied + max(shared)
 
 
 class _Views:

@@ -92,12 +92,21 @@ def multiply(left: Any, right: Any, product: Any, way: Way) -> Any:
     return product
 
 
-def shared_bytes(way: Way, product_bytes: int, threads: int) -> int:
-    """Upper bound of what `multiply` allocates: totals of threads, and sums of pieces of each."""
+def shared_bytes(
+    way: Way, loops: int, matrices: tuple[int, int, int], itemsize: int, threads: int
+) -> int:
+    """Upper bound of what `multiply` allocates: totals of threads, and sums of pieces of each, where a thread
+    may have so few elements."""
+    m, n, k = matrices
     if way in ("plain", "one thread"):
         return 0
-    totals = (threads - 1) * product_bytes if way == "contracted" else 0
-    return totals + threads * 4 * HELD * 16
+    size = loops * m * n
+    totals = (threads - 1) * size * itemsize if way == "contracted" else 0
+    lines = LINES * max(0, -(-max(m, n) // LINES) // threads - 1)  # that each thread has, at least
+    least = {"contracted": size, "loops": m * n}.get(way, loops * min(m, n) * lines)
+    if least > HELD or HELD * k < HELD_LONG:
+        return totals
+    return totals + threads * 4 * HELD * itemsize
 
 
 def _matmul(left: Any, right: Any, product: Any) -> None:

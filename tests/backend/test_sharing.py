@@ -174,3 +174,44 @@ def test_what_uses_threads() -> None:
         assert backend.uses_threads("matmul", {}, (integers, integers), (integers,))
     with options(threads=1):
         assert not backend.uses_threads("exp", {}, (large,), (large,))
+
+
+@pytest.mark.parametrize(
+    ("way", "loops", "m", "n", "k"),
+    [
+        ("contracted", (), 3, 1, 100_000),
+        ("contracted", (2,), 20, 20, 40_000),
+        ("rows", (), 200, 1, 10_000),
+        ("rows", (), 30, 2, 100_000),
+        ("columns", (), 3, 70, 30_000),
+        ("loops", (9,), 4, 4, 50_000),
+        ("loops", (100,), 1, 1, 200_000),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_no_more_is_allocated_than_said(
+    way: Way,
+    loops: tuple[int, ...],
+    m: int,
+    n: int,
+    k: int,
+    threads: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[int] = []
+    run = sharing.empty
+
+    def noted(shape: Any, dtype: Any) -> Any:
+        made.append(run(shape, dtype).nbytes)
+        return run(shape, dtype)
+
+    monkeypatch.setattr(sharing, "empty", noted)
+    with options(threads=threads):
+        multiply(np.ones((*loops, m, k)), np.ones((*loops, k, n)), np.empty((*loops, m, n)), way)
+    said = sharing.shared_bytes(way, int(np.prod(loops)), (m, n, k), 8, threads)
+    assert sum(made) <= said
+    # previously failed: counted beside a large product, which has no pieces
+    assert sharing.shared_bytes(way, 1, (500, 500, 500), 8, threads) in (
+        0,
+        (threads - 1) * 2_000_000,
+    )
