@@ -23,7 +23,7 @@ from . import processor
 VERSION = 5  # of the fields and of what they mean
 FILE = "cost_model.json"
 THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
-AT_ONCE = 512  # multiplications of a matrix and a vector that are no more than a call
+AT_ONCE = 512  # multiplications of one product below which the call itself takes longest
 # multiplications per matrix below which many are shared out, each on one thread of BLAS
 SHARED = 1 << 27
 ENOUGH = 1 << 23  # multiplications in all from which several threads are worth their start
