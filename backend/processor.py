@@ -5,19 +5,16 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from .._base.system import read_start
 
 LINKED = f"{'numpy._core' if hasattr(np, '_core') else 'numpy.core'}._multiarray_umath"  # with BLAS
-# OpenBLAS under the names that it has in wheels, with integers of 64 bits, and elsewhere
-CORE_NAMES = (
-    "scipy_openblas_get_corename64_",
-    "scipy_openblas_get_corename",
-    "openblas_get_corename64_",
-    "openblas_get_corename",
-)
+# names of OpenBLAS's functions begin so in wheels and elsewhere, and end so with integers of 64 bits
+PREFIXES, SUFFIXES = ("scipy_openblas_", "openblas_"), ("64_", "")
 
 
 def facts() -> dict[str, str]:
@@ -41,16 +38,34 @@ def name(known: dict[str, str]) -> str:
 def blas_core() -> str | None:
     """For which processor NumPy's OpenBLAS has chosen its kernels, by itself or as the environment variable
     OPENBLAS_CORETYPE says; None where that is not known, of another library among others."""
+    ask = of_blas("get_corename")
+    if ask is None:
+        return None
+    ask.restype = ctypes.c_char_p
+    return str(ask().decode())
+
+
+def is_openblas() -> bool:
+    """Whether NumPy says that it was built with the OpenBLAS of the wheels."""
+    built: dict[str, Any] = getattr(np.__config__, "CONFIG", {})
+    return bool(built.get("Build Dependencies", {}).get("blas", {}).get("name") == "scipy-openblas")
+
+
+def of_blas(function: str) -> Any:
+    """This function of the OpenBLAS that NumPy is linked with; None where there is none."""
+    library = _library()
+    names = (f"{prefix}{function}{suffix}" for prefix in PREFIXES for suffix in SUFFIXES)
+    return next((found for name in names if (found := getattr(library, name, None))), None)
+
+
+@cache
+def _library() -> Any:
+    """The part of NumPy that is linked with BLAS; None where there is no such file."""
     file = getattr(sys.modules.get(LINKED), "__file__", None)
     if not file:
         return None
     try:
         # on Linux it looks for names in what this one was linked with, too
-        library = ctypes.CDLL(file)
+        return ctypes.CDLL(file)
     except OSError:
         return None
-    for symbol in CORE_NAMES:
-        if (ask := getattr(library, symbol, None)) is not None:
-            ask.restype = ctypes.c_char_p
-            return str(ask().decode())
-    return None

@@ -30,6 +30,7 @@ from .arguments import (
 )
 from .delivery import ONE, ZERO, as_torch, native
 from .expression import Expression
+from .first import first_result
 from .lower import is_view
 from .network import Network
 from .notation import Notation, resolve
@@ -43,6 +44,8 @@ _EXPRESSIONS: Cache[Expression] = Cache(
 _RECENT: Quick[tuple[Options, Callable[..., Any]]] = Quick("recent expressions", 1024)
 """By equation, for calls with nothing but plain arrays: the options under which it was compiled, and the last
 expression for it, which tells itself whether it is for these shapes and dtypes."""
+_FIRST: Quick[bool] = Quick("first calls", 4096)
+"""Equations and shapes of arrays that were given once: the second call prepares an expression."""
 MOST_AT_ONCE = 1000
 """Operands up to which no garbage is collected while a contraction is prepared: that makes many objects,
 which would be looked through again and again. What cycles are among them wait for the next collection."""
@@ -66,6 +69,9 @@ def _remembering(front: F) -> F:
                     _RECENT.hits += 1
                     return result
             _RECENT.misses += 1
+            result = _first(text, arrays)
+            if result is not None:
+                return result
         if text is MISSING:
             return front(**keywords)
         return front(text, *arrays, **keywords)
@@ -192,6 +198,23 @@ def einsum(
         checked = [native(x) for x in checked]
     result = expression.contract(checked, out, alpha, beta)
     return as_torch(result) if out is None and any(map(is_torch, given)) else result
+
+
+def _first(text: str, arrays: tuple[Any, ...]) -> Any:
+    """The result of the first call with arrays of these shapes, where that takes little; else None."""
+    shapes = []
+    for x in arrays:
+        if type(x) is not np.ndarray:
+            return None
+        shapes.append(x.shape)
+    key = (text, *shapes)
+    if key in _FIRST.items:
+        _FIRST.hits += 1
+        return None
+    _FIRST.misses += 1
+    _FIRST.put(key, True)
+    with collected_later():
+        return first_result(text, arrays)
 
 
 def _remember(text: str, expression: Expression) -> None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 
-from .._base.options import get_options, options
+from .._base.options import PATIENCE, get_options, options
 from ..backend.prediction import ProductSeconds, predict_lanes, product_seconds
 from ..program.chains import product_groups
 from ..program.ir import Program
 from .expression import Expression
+from .first import are_left_to_blas
 from .plan import Plan
 
 CALLS = 50  # in which the kernels should have saved what loading them takes: a loop of a script
@@ -34,6 +35,8 @@ def for_few_calls(plan: Plan) -> Expression:
 
 
 def _are_worth_it(plan: Plan, loading: float, small: float) -> bool:
+    if loading >= PATIENCE and are_left_to_blas(plan):
+        return False  # as the first call was
     program, times = plan.program, plan.n_slices
     products = _products(program)
     plain = math.fsum(one.plain for one in products.values())

@@ -9,6 +9,7 @@ Who wants at most some threads, and not one, is inside too; the fewest that anyb
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
@@ -16,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
+
+from ..processor import of_blas
 
 _WITNESSES = ("numpy", "scipy.linalg", "torch", "sklearn")  # modules that load a BLAS library
 
@@ -95,10 +98,8 @@ class OneThread:
         """BLAS libraries of this process; looked for again when one more may have been loaded."""
         seen = tuple(name in sys.modules for name in _WITNESSES)
         if seen != self._seen:
-            from threadpoolctl import ThreadpoolController
-
-            found = ThreadpoolController().select(user_api="blas").lib_controllers
-            self._libraries, self._seen = list(found), seen
+            own = None if any(seen[1:]) else _NumpyBlas.found()
+            self._libraries, self._seen = _all_libraries() if own is None else [own], seen
         return self._libraries
 
     def after_fork(self) -> None:
@@ -107,6 +108,35 @@ class OneThread:
         if self._inside:
             self._inside, self._limits = 0, []
             self._restore()
+
+
+class _NumpyBlas:
+    """NumPy's OpenBLAS, where it is the only BLAS that our threads call: to look for others takes three
+    milliseconds, as long as a first call of some small products."""
+
+    def __init__(self, ask: Any, tell: Any) -> None:
+        self._ask, self._tell = ask, tell
+
+    @classmethod
+    def found(cls) -> _NumpyBlas | None:
+        ask, tell = of_blas("get_num_threads"), of_blas("set_num_threads")
+        if ask is None or tell is None:
+            return None
+        ask.argtypes, tell.argtypes, tell.restype = [], [ctypes.c_int], None
+        return cls(ask, tell)
+
+    @property
+    def num_threads(self) -> int:
+        return int(self._ask())
+
+    def set_num_threads(self, threads: int) -> None:
+        self._tell(threads)
+
+
+def _all_libraries() -> list[Any]:
+    from threadpoolctl import ThreadpoolController
+
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def _set_threads(library: Any, threads: int) -> None:

@@ -82,6 +82,8 @@ def dot_engine(
     blocks of half precisions, are the same with every provider.
     """
     now = get_options()
+    if now.provider == "plain" and now.engine is None and inputs[0].dtype.char in BLAS:
+        return "zeros" if _work(dims) == 0 else _by_blas(dims)
     key = (dims, inputs, output, now.small, now.engine, now.provider, MODELS.current)
     found = _ENGINES.items.get(key)
     if found is None:
@@ -104,8 +106,6 @@ def _engine(
     dtype, asked, provider = inputs[0].dtype, get_options().engine, get_options().provider
     is_blas = dtype.char in BLAS
     is_plain = is_blas and provider == "plain"
-    if is_plain and asked is None:
-        return _by_blas(dims)
     suits_blocks = blocked.suits_dtype(dtype) and (
         _suits_blocks(dims, inputs, output) if asked is None else asked == "blocked"
     )

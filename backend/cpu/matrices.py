@@ -18,6 +18,7 @@ from ..._base.caches import Cache
 from ..catalogue import DotDims
 from ..cost_model import MODELS
 from ..matrices import (
+    WIDEST,
     Contraction,
     Labels,
     Products,
@@ -28,7 +29,7 @@ from ..matrices import (
 )
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
-from .buffers import LARGE, allocator, empty, empty_as
+from .buffers import LARGE, allocator, empty, empty_as, fresh
 from .move import move, packed, reshaped_view
 from .quiet import quietly
 from .sharing import BLAS, STREAMED, Way, multiply, shared_bytes, way_of
@@ -60,6 +61,42 @@ def bind_matrices(
     if one and not views.loops and views.is_row_major and not plan.packed[2]:
         return _bind_one(views, output, _way_of_one(dims, inputs, output, own_threads))
     return _bind_loops(views, plan, output, _way(views, step, plan, output, own_threads))
+
+
+def way_where_they_lie(
+    amounts: tuple[int, int, int, int], nbytes: int, dtype: np.dtype[Any], is_matrix: bool
+) -> Way | None:
+    """On which threads `bind_matrices` would multiply batches of matrices [m, k] x [k, n] that BLAS can read,
+    if that were all there is to do; None where it would look closer. `is_matrix`: whether there is one pair
+    of row-major arrays of two axes."""
+    batch, m, n, k = amounts
+    if batch > 1 and m == n == 1:
+        return None
+    # see `plan_matrices`: of few columns and more rows it may write the result transposed first
+    if n > 1 and (is_tall(m, n, k) or not (is_matrix or m <= n or m >= WIDEST)):
+        return None
+    loops = (batch,) if batch > 1 else ()
+    way = way_of(loops, (m, n, k), nbytes, dtype, own_threads=False)
+    if way == "plain" or way == "loops":
+        return way
+    return way_of(loops, (m, n, k), nbytes, dtype, own_threads=True)
+
+
+def matrices(x: Any, batch: int, shape: tuple[int, int], is_row_major: bool) -> Any:
+    """A row-major array as such a batch, whose matrices have this shape and are perhaps column-major."""
+    rows, columns = shape
+    loops = (batch,) if batch > 1 else ()
+    if is_row_major:
+        return x.reshape((*loops, rows, columns))
+    return x.reshape((*loops, columns, rows)).swapaxes(-1, -2)
+
+
+def multiply_where_they_lie(left: Any, right: Any, way: Way) -> Any:
+    """What the kernel of `bind_matrices` makes of such batches, for a first call."""
+    product = fresh((*left.shape[:-1], right.shape[-1]), left.dtype, max(left.nbytes, right.nbytes))
+    if way == "plain" and left.ndim == 2:
+        return np.dot(left, right, out=product)
+    return multiply(left, right, product, way)
 
 
 def uses_threads(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:

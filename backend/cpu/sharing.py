@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -17,11 +18,12 @@ import numpy as np
 
 from ..._base.options import get_options, num_threads
 from ..cost_model import ENOUGH, LONG, SHARED, THREADED, WIDE
+from ..processor import is_openblas
 from ..spec import Axes, Shape
 from .blas import ONE_BLAS_THREAD
 from .buffers import empty
 from .quiet import fill, quietly
-from .threads import parallel_for
+from .threads import has_begun, parallel_for
 
 BLAS = frozenset("fdFD")
 STREAMED = 8 << 20  # bytes of operands and result from which several threads read more a second
@@ -35,6 +37,8 @@ LARGE = 64 << 20  # bytes of a matrix and a vector from which memory decides, no
 HELD = 500  # elements of a result for which np.matmul keeps the interpreter's lock
 HELD_LONG = 1 << 17  # multiplications of which that matters: some ten microseconds
 PIECE = 16  # terms of a piece of a sum, at least
+
+BEGUN = 1 << 24  # multiplications up to which threads that have not begun yet would begin too late
 
 Way = Literal["plain", "one thread", "loops", "rows", "columns", "contracted"]
 """
@@ -166,6 +170,12 @@ def _over_contracted(left: Any, right: Any, product: Any) -> None:
 
 
 def _over_loops(left: Any, right: Any, product: Any) -> None:
+    *_, m, n = product.shape
+    guard = ONE_BLAS_THREAD if _may_be_shared(left, right) else nullcontext()
+    if product.size * left.shape[-1] <= BEGUN and m * n > HELD and not has_begun():
+        with guard:
+            _matmul(left, right, product)
+        return
     loops: Shape = product.shape[:-2]
     axes = _shared_axes(left.shape, right.shape, loops)
     places = math.prod(loops[axis] for axis in axes)
@@ -180,8 +190,17 @@ def _over_loops(left: Any, right: Any, product: Any) -> None:
             )
             _matmul_beside(a, b, product[at], least)
 
-    with ONE_BLAS_THREAD:
+    with guard:
         parallel_for(piece, places)
+
+
+def _may_be_shared(left: Any, right: Any) -> bool:
+    """Whether BLAS may use its threads for single matrices of these; that of the wheels does so from a number
+    of multiplications on (GEMM_MULTITHREAD_THRESHOLD), and sooner for products of a matrix and a vector, and
+    of a matrix and its own transpose."""
+    (m, k), n = left.shape[-2:], right.shape[-1]
+    is_small = min(m, n) > 1 and m * n * k <= THREADED and not np.may_share_memory(left, right)
+    return not (is_small and is_openblas())
 
 
 def _shared_axes(left: Shape, right: Shape, loops: Shape) -> Axes:

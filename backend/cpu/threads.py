@@ -266,6 +266,11 @@ def parallel_for(run: Run, n: int, threads: int | None = None) -> None:
             del failed, interrupted
 
 
+def has_begun() -> bool:
+    """Whether there are threads already; to begin one takes a tenth of a millisecond or two."""
+    return bool(_pool.threads)
+
+
 def _nothing(start: int, stop: int) -> None:
     """What is left of a loop that is over."""
 

@@ -105,7 +105,8 @@ def layout_assignment(program: Program, order: str = "K") -> Program:
             rows = {
                 x: lie or tuple(range(len(program.slots[x].shape))) for x, lie in orders.items()
             }
-            found[slot] = _unless_row_major(_along(step, rows, axes))
+            lie = [step.order(side, rows) or () for side in (0, 1)]
+            found[slot] = _unless_row_major(along(step.contraction, lie, axes))
     slots = list(program.slots)
     for slot, layout in found.items():
         slots[slot] = replace(slots[slot], layout=layout)
@@ -323,14 +324,13 @@ def _best_result(slot: int, maker: _Step, orders: dict[int, Axes], plain: Axes) 
     return best
 
 
-def _along(maker: _Step, orders: dict[int, Axes], plain: Axes) -> Axes:
-    """Where nothing is summed: `plain`, if what it runs along fastest lies so in the operands that have it;
-    else shared axes first, then those of the smaller operand, then the larger one's as they lie in it, if it
-    runs along one of these itself."""
-    lie = [maker.order(side, orders) or () for side in (0, 1)]
+def along(made: Contraction, lie: Sequence[Axes], plain: Axes) -> Axes:
+    """The order of a large result that sums nothing, of operands that `lie` so: `plain`, if what it runs
+    along fastest lies so in the operands that have it; else shared axes first, then those of the smaller
+    operand, then the larger one's as they lie in it, if it runs along one of these itself."""
     if all(labels[-1] == plain[-1] for labels in lie if plain[-1] in labels):
         return plain
-    other, larger = sorted(lie, key=maker.contraction.size)
+    other, larger = sorted(lie, key=made.size)
     shared = [x for x in larger if x in other]
     own = [x for x in larger if x not in other]
     if not own or own[-1] != larger[-1]:

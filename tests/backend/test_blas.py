@@ -190,6 +190,27 @@ assert counts() == before, (before, counts())
 """
 
 
+NUMPY_ALONE = """
+import sys
+from einloom.backend import processor
+from einloom.backend.cpu.blas import ONE_BLAS_THREAD
+with ONE_BLAS_THREAD, ONE_BLAS_THREAD.at_most(2):
+    pass
+is_known = processor.of_blas("set_num_threads") is not None
+print(is_known, "threadpoolctl" in sys.modules)
+"""
+
+
+def test_no_library_is_looked_for_beside_numpys_own() -> None:
+    root = Path(einloom.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", NUMPY_ALONE],
+        env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    is_known, has_looked = done.stdout.split()
+    assert is_known != has_looked, done.stderr
+
+
 @pytest.mark.parametrize("order", ["before", "between", "after", "inside"])
 def test_libraries_loaded_at_any_time(order: str) -> None:
     """SciPy brings a BLAS of its own: before the guard was first used, or later, or meanwhile."""
@@ -203,6 +224,7 @@ def test_libraries_loaded_at_any_time(order: str) -> None:
 def test_libraries_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as no module was loaded that may bring one."""
     guard, searches = OneThread(), []
+    monkeypatch.setattr(blas._NumpyBlas, "found", lambda: None)
 
     class Controller(threadpoolctl.ThreadpoolController):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -223,8 +245,8 @@ def test_libraries_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_batches_of_matrices(
     name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Shared among our threads, each of which multiplies with a BLAS of one."""
-    x, y = (rng.standard_normal((64, 32, 32)).astype(name) for _ in range(2))
+    """Shared among our threads, each of which multiplies with a BLAS of one, which might use its own."""
+    x, y = (rng.standard_normal((64, 80, 80)).astype(name) for _ in range(2))
     attrs = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
     seen: list[set[int]] = []
     run = sharing.parallel_for

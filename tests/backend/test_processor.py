@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from einloom.backend import processor
 
 TURIN = {"vendor_id": "AuthenticAMD", "cpu family": "26", "model": "2", "model name": "AMD EPYC"}
@@ -20,3 +23,18 @@ def test_what_is_asked_of_the_system_and_of_blas() -> None:
     assert all(name and "\n" not in value for name, value in processor.facts().items())
     core = processor.blas_core()
     assert core is None or core.isprintable()
+
+
+def test_functions_of_blas() -> None:
+    ask = processor.of_blas("get_num_threads")
+    assert processor.of_blas("no_such_function") is None
+    assert ask is None or ask() >= 1
+    assert not processor.is_openblas() or ask is not None
+
+
+def test_no_blas_is_known_of_another_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(np.__config__, "CONFIG", {}, raising=False)
+    assert not processor.is_openblas()
+    monkeypatch.setattr(processor, "_library", lambda: None)
+    assert processor.of_blas("get_num_threads") is None
+    assert processor.blas_core() is None

@@ -215,3 +215,43 @@ def test_no_more_is_allocated_than_said(
         0,
         (threads - 1) * 2_000_000,
     )
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8"])
+@pytest.mark.parametrize(
+    "shape", [(9, 30, 40, 50), (16, 4, 5, 2000), (8, 64, 64, 64), (8, 70, 80, 90)]
+)
+def test_threads_that_have_not_begun(
+    shape: Any, dtype: str, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Little is multiplied without them, to the same bits."""
+    loops, m, k, n = shape
+    left = rng.standard_normal((loops, m, k)).astype(dtype)
+    right = rng.standard_normal((loops, k, n)).astype(dtype)
+    with options(threads=2):
+        monkeypatch.setattr(sharing, "has_begun", lambda: True)
+        expected = multiply(left, right, np.empty((loops, m, n), dtype), "loops")
+        monkeypatch.setattr(sharing, "has_begun", lambda: False)
+        found = multiply(left, right, np.empty((loops, m, n), dtype), "loops")
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "expected"),
+    [
+        (64, 64, 64, False),
+        (64, 65, 64, True),
+        (1, 64, 64, True),
+        (64, 1, 64, True),
+        (2, 2, 65536, False),
+    ],
+)
+def test_what_blas_may_share(
+    m: int, n: int, k: int, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "is_openblas", lambda: True)
+    left, right = np.ones((8, m, k)), np.ones((8, k, n))
+    assert sharing._may_be_shared(left, right) is expected
+    assert sharing._may_be_shared(left, left.swapaxes(1, 2))  # which may be another routine
+    monkeypatch.setattr(sharing, "is_openblas", lambda: False)
+    assert sharing._may_be_shared(left, right)

@@ -12,6 +12,7 @@ from tests.networks import FAMILIES, chain, grid, random_networks, ring, star
 import einloom
 from einloom import Network
 from einloom.contract.cost import total_cost
+from einloom.contract.planners.core import few
 from einloom.contract.planners.core.run import Core, Graph, load
 from einloom.contract.planners.few import EXACT, best_of_few, few_of
 from einloom.contract.planners.portfolio import steps_of
@@ -149,3 +150,18 @@ def test_optimal_of_more_by_the_same_search() -> None:
     by_name = einloom.plan(network, planner="optimal", objective="flops")
     want = total_cost(network, of_all_subsets(network, Problem("flops"))).cost
     assert by_name.cost == want
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_three_tensors(seed: int) -> None:
+    """Their best tree is that of the search among all sets, where trees cost the same too."""
+    r = random.Random(seed)
+    for _ in range(200):
+        holders = [
+            r.choice([held for held in range(1, 16) if held & 7]) for _ in range(r.randint(1, 7))
+        ]
+        sizes = [float(r.choice([2, 2, 3, 4, 8, 10, 64, 7, 100])) for _ in holders]
+        rates = r.choice([(1.0, 0.0), (1.0, 14.4), (0.0, 1.0), (1.0, 7.2)])
+        path = [0] * 4
+        few.best_of_few(3, holders, sizes, *rates, path)  # type: ignore[arg-type]
+        assert few.best_of_three(holders, sizes, *rates) == path

@@ -12,6 +12,8 @@ alike, its tensors and its result, is left out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....backend.cpu.apart import apart
 from .arrays import Floats, Integers, floats, integers, natural, ones
 
@@ -73,6 +75,36 @@ def best_of_few(
             last[first] += 1
             known[last[first]] = whole
     write(n, split, path)
+
+
+def best_of_three(
+    holders: Sequence[int], sizes: Sequence[float], multiplied: float, moved: float
+) -> list[int]:
+    """The path of the best tree of three tensors, of which there are three; as `best_of_few`, which takes
+    twice as long to begin.
+
+    >>> best_of_three([0b1001, 0b0011, 0b0110, 0b1100], [10, 10, 10, 1], 1.0, 0.0)  # ij,jk,kl->il
+    [1, 2, 0, 3]
+    """
+    product = [1.0] * 16  # of the sizes of labels on each set of tensors, the output the fourth
+    for held, size in zip(holders, sizes, strict=True):
+        product[held] *= size
+    total = 1.0
+    for held in range(1, 16):
+        total *= product[held] if held & 7 else 1.0
+    best, path = 0.0, [0, 2, 3, 1]
+    for pair, steps in ((5, path), (3, [0, 1, 3, 2]), (6, [1, 2, 0, 3])):
+        touched = total / (product[7 - pair] * product[15 - pair])
+        made = touched / product[pair]
+        for single in (1, 2, 4):
+            if pair & single:
+                made /= product[single]  # which the pair alone has: summed with it
+        first = multiplied * touched
+        second = multiplied * total / (touched / made)
+        cost = first + second + moved * made
+        if pair == 5 or cost < best * SLACK:
+            best, path = cost, steps
+    return path
 
 
 @apart

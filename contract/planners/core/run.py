@@ -230,6 +230,8 @@ def exact_path(
     n: int, holders: Sequence[int], sizes: Sequence[float], multiplied: float, moved: float
 ) -> list[int]:
     """The flat path of the best of all trees (few.best_of_few), by whichever code is at hand."""
+    if n == 3:
+        return few.best_of_three(holders, sizes, multiplied, moved)
     if not is_ready():
         if n >= WIDE:
             return levels.best_path(n, holders, sizes, multiplied, moved)
