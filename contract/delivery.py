@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from ..backend.cpu import cpu
 from ..backend.door import to_torch
 from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec
-from ..program.executable import Executable
 from ..program.sliced import SlicedExecutable
 from .plan import Plan
 
+CHECK_FROM = 64 << 20
+"""Bytes of intermediates and result below which a call does not ask the system how much memory is left."""
 ONE, ZERO = 1, 0  # the defaults of alpha and beta: the same objects when nothing is given
 
 
@@ -26,8 +27,19 @@ def native(x: Any) -> Any:
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
+class Runs(Protocol):
+    """What `deliver` runs: `Executable`, `SlicedExecutable`, or products in line."""
+
+    backend: Any
+
+    @property
+    def is_view(self) -> bool: ...
+
+    def __call__(self, *operands: Any, out: Any = None) -> Any: ...
+
+
 def deliver(
-    executable: Executable | SlicedExecutable,
+    executable: Runs,
     plan: Plan,
     operands: Sequence[Any],
     out: Any,
@@ -37,7 +49,7 @@ def deliver(
 ) -> Any:
     """Run and hand over: alpha * result + beta * out, into `out` when given."""
     if donate:
-        executable = _Giving(executable, donate)  # type: ignore[assignment]
+        executable = _Giving(executable, donate)
     if plan.strip_exponent:
         return _deliver_scaled(executable, plan, operands, out, alpha, beta)
     alpha, beta = factors(plan, alpha, beta)
@@ -90,7 +102,7 @@ class _Giving:
 
 
 def _deliver_scaled(
-    executable: Executable | SlicedExecutable,
+    executable: Runs,
     plan: Plan,
     operands: Sequence[Any],
     out: Any,

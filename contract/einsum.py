@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -31,14 +31,15 @@ from .arguments import (
 from .delivery import ONE, ZERO, as_torch, native
 from .expression import Expression
 from .first import first_result
+from .in_line import InLine, in_line
 from .lower import is_view
 from .network import Network
 from .notation import Notation, resolve
 from .once import for_few_calls
 from .plan import Plan
 
-_EXPRESSIONS: Cache[Expression] = Cache(
-    "expressions", 1024, weigh=lambda expression: 1 + len(expression.program.instructions) // 16
+_EXPRESSIONS: Cache[Expression | InLine] = Cache(
+    "expressions", 1024, weigh=lambda expression: 1 + len(_parts(expression)) // 16
 )
 
 _RECENT: Quick[tuple[Options, Callable[..., Any]]] = Quick("recent expressions", 1024)
@@ -188,7 +189,8 @@ def einsum(
         expression = _EXPRESSIONS.get(key) if key is not None else None
     if expression is None:
         with collected_later() if _is_prepared_soon(optimize, len(checked)) else nullcontext():
-            expression = for_few_calls(_planned(notation, checked, out, asked))
+            plan = _planned(notation, checked, out, asked)
+            expression = in_line(plan) or for_few_calls(plan)
         if key is not None:
             _EXPRESSIONS.put(key, expression)
             if is_plain:
@@ -217,8 +219,12 @@ def _first(text: str, arrays: tuple[Any, ...]) -> Any:
         return first_result(text, arrays)
 
 
-def _remember(text: str, expression: Expression) -> None:
-    if not expression.has_fast:
+def _parts(expression: Expression | InLine) -> Sequence[object]:
+    return expression.steps if isinstance(expression, InLine) else expression.program.instructions
+
+
+def _remember(text: str, expression: Expression | InLine) -> None:
+    if isinstance(expression, InLine) or not expression.has_fast:
         return
     now = get_options()
 

@@ -28,6 +28,7 @@ from ..program.ir import Program
 from ..program.parts import split_constants
 from ..program.sliced import ScaledSlices, SlicedExecutable
 from .delivery import (
+    CHECK_FROM,
     ONE,
     ZERO,
     as_torch,
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 FEW = 64  # operands up to which a function that checks them is generated: Python compiles long ones slowly
 RUNS, LONG = 4, 1.0  # runs that explain measures, unless one takes so many seconds
-CHECK_FROM = 64 << 20
-"""Bytes of intermediates and result below which a call does not ask the system how much memory is left."""
 
 
 def _quickly(call: F) -> F:

@@ -42,8 +42,7 @@ def _are_worth_it(plan: Plan, loading: float, small: float) -> bool:
     plain = math.fsum(one.plain for one in products.values())
 
     def is_enough(seconds: float) -> bool:
-        saved, whole = (plain - seconds) * times, plain * times
-        return saved * CALLS >= loading or (whole >= SHORT * loading and saved >= SHARE * whole)
+        return save_enough(plain * times, seconds * times, loading)
 
     if not is_enough(math.fsum(min(one) for one in products.values())):
         return False
@@ -56,6 +55,12 @@ def _are_worth_it(plan: Plan, loading: float, small: float) -> bool:
         if seconds < math.fsum(compiled[at] for at in members):
             compiled |= {at: seconds / len(members) for at in members}
     return is_enough(math.fsum(compiled.values()))
+
+
+def save_enough(plain: float, compiled: float, loading: float) -> bool:
+    """Whether kernels that take `compiled` seconds in a call are worth so many seconds of `loading`."""
+    saved = plain - compiled
+    return saved * CALLS >= loading or (plain >= SHORT * loading and saved >= SHARE * plain)
 
 
 def _products(program: Program) -> dict[int, ProductSeconds]:
