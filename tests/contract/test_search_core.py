@@ -11,6 +11,7 @@ from tests.networks import FAMILIES, chain, grid, random_networks, ring, star
 
 from einloom import Network
 from einloom.contract.cost import total_cost
+from einloom.contract.planners.core import subsets
 from einloom.contract.planners.core.arrays import UNIT, draw, ones, power, powers_of_two
 from einloom.contract.planners.core.run import Core, Graph, load
 from einloom.contract.planners.parts import simplify
@@ -222,3 +223,38 @@ def test_parts_of_many_tensors() -> None:
     few = connected(dict(enumerate(network.carried)), len(network.extents))
     assert [part.tensors for part in parts] == [part.tensors for part in few]
     assert len(parts) == 101
+
+
+@pytest.mark.skipif(not subsets._HAS_BIT_COUNTS, reason="NumPy 1 counts no bits")
+@pytest.mark.parametrize("seed", range(40))
+def test_subsets_together_are_as_one_by_one(seed: int) -> None:
+    """The same halves and the same costs, to the last bit, with a tree that is known and without."""
+    r, powers = random.Random(seed), powers_of_two()
+    k, words = r.choice([4, 5, 6, 7, 8]), r.choice([1, 1, 2, 3])
+    nodes = k + 3
+    legs = [0] * (nodes * words)
+    for _ in range(r.randint(3, 40)):
+        word, bit = r.randrange(words), r.randrange(62)
+        for node in r.sample(range(nodes), r.choice([2, 2, 2, 3])):
+            legs[node * words + word] |= 1 << bit
+    weight = [round(math.log2(r.choice([2, 3, 4, 7, 16])) * UNIT) for _ in range(words)]
+    terms = r.choice(
+        [
+            [1.0, 0.0, 0.0, 0.0, 0.0],
+            [1.0, 14.4, 0.0, 0.0, 0.0],
+            [0.0, 0.0, 0.0, 0.0, 1.0],
+            [1.0, 2.0, 0.0, 0.0, 3.0],
+        ]
+    )
+    cap = 1e300
+    for _ in range(3):
+        found = []
+        for run in (subsets._by_loops, subsets._by_levels):
+            split = [0] * (1 << k)
+            cost = run(
+                list(range(k)), k, nodes - 1, words, legs, weight,
+                terms, 20 * UNIT, powers, cap, split,
+            )  # fmt: skip
+            found.append((cost < cap, cost if cost < cap else cap, split))
+        assert found[0] == found[1]
+        cap = found[0][1] * r.choice([0.5, 1.0, 1.0001])

@@ -6,10 +6,29 @@ depend on how it was contracted; O(3**k), less what costs more than a tree that 
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
+import numpy as np
+
 from ....backend.cpu.apart import apart
-from .arrays import Floats, Integers, floats, integers, ones
+from .arrays import (
+    HIGHEST,
+    LOWEST,
+    UNIT,
+    Floats,
+    Integers,
+    floats,
+    integers,
+    ones,
+    powers_of_two,
+)
+from .levels import levels
 from .lists import step_cost
 from .tree import size_of
+
+WIDE = 5  # leaves from which NumPy takes less time than loops that are not compiled
+_HAS_BIT_COUNTS = hasattr(np, "bitwise_count")  # NumPy 2
 
 
 @apart
@@ -30,7 +49,28 @@ def best_split(
 
     outside: the node whose labels all of them together keep. Costs of `cap` and more count as none: then
     what is returned is at least cap, and split says nothing.
+
+    Compiled code has loops instead, as have a few leaves here; of more all subsets of a size are looked at
+    together, by NumPy, in a quarter of the time. The sums are the same, to the last bit.
     """
+    is_usual = terms[2] == 0.0 and (terms[0] > 0.0 or terms[1] > 0.0 or terms[4] > 0.0)
+    run = _by_levels if k >= WIDE and is_usual and _HAS_BIT_COUNTS else _by_loops
+    return run(leaves, k, outside, words, legs, weight, terms, shift, powers, cap, split)
+
+
+def _by_loops(
+    leaves: Integers,
+    k: int,
+    outside: int,
+    words: int,
+    legs: Integers,
+    weight: Integers,
+    terms: Floats,
+    shift: int,
+    powers: Floats,
+    cap: float,
+    split: Integers,
+) -> float:
     full = (1 << k) - 1
     union, keep = integers((full + 1) * words, 0), integers((full + 1) * words, 0)
     size, cost = integers(full + 1, 0), floats(full + 1, cap)
@@ -80,3 +120,76 @@ def best_split(
             part = (part - 1) & rest
         cost[subset] = best
     return cost[full]
+
+
+def _by_levels(
+    leaves: Integers,
+    k: int,
+    outside: int,
+    words: int,
+    legs: Integers,
+    weight: Integers,
+    terms: Floats,
+    shift: int,
+    powers: Floats,
+    cap: float,
+    split: Integers,
+) -> float:
+    labels = np.zeros((words, 1 << k), np.int64)
+    for at, leaf in enumerate(leaves[:k]):
+        own = np.array(legs[leaf * words : (leaf + 1) * words])
+        np.bitwise_or(labels[:, : 1 << at], own[:, None], out=labels[:, 1 << at : 2 << at])
+    around = np.array(legs[outside * words : (outside + 1) * words])
+    keep = labels & (
+        labels[:, ::-1] | around[:, None]
+    )  # of others than S: what is as far from the end
+    single = 1 << np.arange(k)
+    keep[:, single] = labels[:, single]
+    weights = np.array(weight[:words])[:, None]
+    size = (np.bitwise_count(keep) * weights).sum(0)
+    moved = _power(size - shift)
+    cost = np.full(1 << k, cap)
+    cost[single] = 0.0
+    for whole, one, other, begin in levels(k):
+        both = keep[:, one] | keep[:, other]
+        logs = (np.bitwise_count(both) * weights[:, :, None]).sum(0)
+        step: Any = 0.0
+        if terms[0] > 0.0:
+            step = terms[0] * _power(logs - shift)
+        if terms[1] > 0.0:
+            step = step + terms[1] * (moved[one] + moved[other] + moved[whole][:, None])
+        if terms[4] > 0.0:
+            step = step + terms[4] * moved[whole][:, None]
+        total = cost[one] + cost[other] + step
+        best = total.argmin(1)  # of equal ones, the first
+        best += begin
+        least = total.take(best)
+        is_less = least < cap
+        cost[whole] = np.where(is_less, least, cap)
+        for subset, half in zip(
+            whole[is_less].tolist(), one.take(best[is_less]).tolist(), strict=True
+        ):
+            split[subset] = half
+    return float(cost[-1])
+
+
+def _power(x: Any) -> Any:
+    """`arrays.power` of an array."""
+    table = _table()
+    whole, part = x >> 32, x & (UNIT - 1)
+    rest = (part & ((1 << 21) - 1)) * 1.613886979e-10
+    made = (
+        table[np.clip(whole, LOWEST, HIGHEST) - LOWEST]
+        * table[HIGHEST - LOWEST + 1 + (part >> 21)]
+        * (1.0 + rest)
+    )
+    is_outside = (whole < LOWEST) | (whole >= HIGHEST)
+    return np.where(is_outside, table[np.clip(whole, LOWEST, HIGHEST) - LOWEST], made)
+
+
+@cache
+def _table() -> Any:
+    return np.array(powers_of_two())
+
+
+best_split.compiled = _by_loops  # type: ignore[attr-defined]
