@@ -107,13 +107,24 @@ def first_result(text: str, arrays: Sequence[Any]) -> Any:
     """The result for arrays of NumPy; None where more is to be done, or something is wrong."""
     if not _is_usual(get_options()):
         return None
-    left, arrow, output = text.partition("->")
+    left, arrow, shown = text.partition("->")
+    if " " in text:
+        left, shown = left.replace(" ", ""), shown.replace(" ", "")
     terms = left.split(",")
-    if not arrow or len(terms) != len(arrays) or not 2 <= len(terms) <= MOST_OPERANDS:
+    if len(terms) != len(arrays) or not 2 <= len(terms) <= MOST_OPERANDS:
         return None
-    sizes = _sizes(terms, output, arrays)
+    if not arrow:  # as NumPy has it
+        shown = "".join(sorted([x for x in left.replace(",", "") if left.count(x) == 1]))
+    sizes = _sizes(terms, shown, arrays)
     if sizes is None:
         return None
+    terms, output = _without_ones(terms, shown, sizes)
+    if not all(terms):
+        return None
+    arrays = [
+        x if len(term) == x.ndim else x.reshape([n for n in x.shape if n > 1])
+        for term, x in zip(terms, arrays, strict=True)
+    ]
     itemsize = arrays[0].itemsize
     path = (0, 1) if len(terms) == 2 else _path(terms, output, sizes, itemsize)
     products = _products(terms, output, sizes, itemsize, path)
@@ -124,12 +135,14 @@ def first_result(text: str, arrays: Sequence[Any]) -> Any:
     if all(one.summed for one in products):
         result = _where_they_lie(products, sizes, arrays)
     else:
-        result = _multiplied(products, sizes, arrays, perm)
+        result = _multiplied(products, sizes, arrays, perm if shown == output else None)
     if result is None:
-        result = _bound(products, sizes, arrays, perm)
+        result = _bound(products, sizes, arrays, perm if shown == output else None)
     if perm is not None:
         result = result.transpose(perm)
-    return result if output else result[()]
+    if shown != output:
+        result = result[tuple([None if sizes[x] == 1 else slice(None) for x in shown])]
+    return result if shown else result[()]
 
 
 def are_left_to_blas(plan: Plan) -> bool:
@@ -144,9 +157,11 @@ def are_left_to_blas(plan: Plan) -> bool:
     sizes = {chr(label): size for label, size in enumerate(network.extents)}
     if not _are_plain(terms, output, network.shapes, sizes):
         return False
-    products = _products(
-        terms, output, sizes, plan.dtype.itemsize, [x for step in plan.ssa_path for x in step]
-    )
+    terms, output = _without_ones(terms, output, sizes)
+    if not all(terms):
+        return False
+    path = [x for step in plan.ssa_path for x in step]
+    products = _products(terms, output, sizes, plan.dtype.itemsize, path)
     return products is not None and are_for_blas([one.amounts for one in products])
 
 
@@ -177,13 +192,24 @@ def _sizes(terms: Sequence[str], output: str, arrays: Sequence[Any]) -> dict[str
 def _are_plain(
     terms: Sequence[str], output: str, shapes: Sequence[Shape], sizes: dict[str, int]
 ) -> bool:
-    """Whether no axis has size 0 or 1, none is broadcast, and no label stands twice in a term."""
+    """Whether no axis has size 0, none is broadcast, and no label stands twice in a term."""
     for term, shape in zip(terms, shapes, strict=True):
         if len(set(term)) != len(term) or any(
-            sizes[x] != n or n < 2 for x, n in zip(term, shape, strict=True)
+            sizes[x] != n or n < 1 for x, n in zip(term, shape, strict=True)
         ):
             return False
     return len(set(output)) == len(output) and sizes.keys() >= set(output)
+
+
+def _without_ones(
+    terms: Sequence[str], output: str, sizes: dict[str, int]
+) -> tuple[list[str], str]:
+    """Terms and output without labels of size 1: lowering takes such axes away, and puts them back at the
+    end."""
+    if 1 not in sizes.values():
+        return [*terms], output
+    *kept, result = ("".join([x for x in term if sizes[x] > 1]) for term in (*terms, output))
+    return kept, result
 
 
 def _path(terms: Sequence[str], output: str, sizes: dict[str, int], itemsize: int) -> Sequence[int]:

@@ -18,7 +18,8 @@ from ..cold import CONTENDERS
 from ..harness import OURS, CaseResult
 from .einsum import INSTANCES, SMALL
 
-ROUNDS = 3
+ROUNDS, MORE = 3, 11  # and of calls that take less than
+SHORT = 0.05  # seconds: single ones differ by half
 QUICK = ("einloom", "np.einsum")
 LIMIT = 30  # seconds for a process, its imports included
 
@@ -39,8 +40,11 @@ def cold(quick: bool) -> Iterator[CaseResult]:
             if quick:
                 time_rounds(result, file, reference, QUICK, 1)
             else:
-                call(OURS, file, reference)  # what it compiles is on disk for the rounds
-                time_rounds(result, file, reference, tuple(CONTENDERS), ROUNDS)
+                first = call(OURS, file, reference)  # what it compiles is on disk for the rounds
+                is_short = not isinstance(first, str) and first[0] < SHORT
+                time_rounds(
+                    result, file, reference, tuple(CONTENDERS), MORE if is_short else ROUNDS
+                )
         yield result
 
 
