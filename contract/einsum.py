@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -39,7 +39,7 @@ from .once import for_few_calls
 from .plan import Plan
 
 _EXPRESSIONS: Cache[Expression | InLine] = Cache(
-    "expressions", 1024, weigh=lambda expression: 1 + len(_parts(expression)) // 16
+    "expressions", 1024, weigh=lambda expression: expression.weight
 )
 
 _RECENT: Quick[tuple[Options, Callable[..., Any]]] = Quick("recent expressions", 1024)
@@ -217,10 +217,6 @@ def _first(text: str, arrays: tuple[Any, ...]) -> Any:
     _FIRST.put(key, True)
     with collected_later():
         return first_result(text, arrays)
-
-
-def _parts(expression: Expression | InLine) -> Sequence[object]:
-    return expression.steps if isinstance(expression, InLine) else expression.program.instructions
 
 
 def _remember(text: str, expression: Expression | InLine) -> None:

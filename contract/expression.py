@@ -121,6 +121,11 @@ class Expression:
             _ = self.fast
 
     @property
+    def weight(self) -> int:
+        """What it takes of a cache."""
+        return 1 + len(self.program.instructions) // 16
+
+    @property
     def has_fast(self) -> bool:
         return self._plain and 0 < len(self._specs) <= FEW
 

@@ -24,9 +24,11 @@ from .cost import walk
 from .delivery import CHECK_FROM, deliver
 from .once import save_enough
 from .plan import Plan
+from .roles import roles
 
 FROM = 9  # operands
 MOST = 1 << 28  # multiplications
+IDLE = 4  # arrays whose memory waits for the next ones
 WASTE = 2  # times as much memory as an array needs, at most
 EACH = 1 << 11  # multiplications of each of many small products instead of a copy
 BEGUN = 1e-5  # seconds of one product that no kernel saves
@@ -78,7 +80,8 @@ class _Step(NamedTuple):
 
 class _Room:
     """Memory for copies and intermediates of one call, which comes back as soon as they are read: what is
-    given back to the system is cleared before it is lent again, which takes as long as many a step."""
+    given back to the system is cleared before it is lent again, which takes as long as many a step. It keeps
+    IDLE arrays of those that came back."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
@@ -99,12 +102,14 @@ class _Room:
         while isinstance(x.base, np.ndarray):
             x = x.base
         self.idle.append(x)
+        if len(self.idle) > IDLE:
+            del self.idle[0]
 
 
 class InLine:
     """A contraction along a plan, called as an `Expression` is: `contract(operands, out, alpha, beta)`."""
 
-    is_view = False
+    has_fast = is_view = False
 
     def __init__(
         self, plan: Plan, steps: Sequence[_Step], kept: Sequence[Axes], perm: Axes
@@ -117,6 +122,11 @@ class InLine:
             None if len(axes) == len(shape) else tuple([shape[axis] for axis in axes])
             for axes, shape in zip(kept, network.shapes, strict=True)
         ]
+
+    @property
+    def weight(self) -> int:
+        """What it takes of a cache."""
+        return 1 + len(self.steps) // 16
 
     def contract(
         self, operands: Sequence[Any], out: Any = None, alpha: Any = 1, beta: Any = 0
@@ -146,8 +156,7 @@ def in_line(plan: Plan) -> InLine | None:
     """What runs this plan in line; None where it does other things than products, has few operands, takes
     long, or kernels might be worth waiting for."""
     network, now = plan.network, get_options()
-    is_asked = now.provider != "blas" or now.engine is not None or now.small == 0
-    if len(network.terms) < FROM or is_asked or not now.patience:
+    if len(network.terms) < FROM or now.asks_for_kernels or not now.patience:
         return None
     terms = _plain_terms(plan)
     if terms is None:
@@ -191,15 +200,17 @@ def _steps(plan: Plan, held: list[Axes], wanted: Axes) -> list[_Step] | None:
 
 
 def _peak(steps: Sequence[_Step], n: int) -> int:
-    """The most elements that are alive at once, apart from n operands and copies."""
+    """Elements that are in memory at once at most, apart from n operands: intermediates, copies of the step,
+    and what waits for the next ones."""
     sizes = [0] * n
-    alive = peak = 0
+    alive = peak = largest = 0
     for step in steps:
         sizes.append(math.prod(step.shape))
         alive += sizes[-1]
-        peak = max(peak, alive)
+        peak = max(peak, alive + step.lhs.copied + step.rhs.copied)
+        largest = max(largest, sizes[-1], step.lhs.copied, step.rhs.copied)
         alive -= sum(sizes[at] for at in step.operands)
-    return peak
+    return WASTE * (peak + IDLE * largest)
 
 
 def _plain_terms(plan: Plan) -> tuple[list[Axes], list[Axes]] | None:
@@ -238,11 +249,7 @@ def _product(
     operands: tuple[int, int], a: Axes, b: Axes, result: frozenset[int], extents: Sequence[int]
 ) -> _Product | None:
     """The product of operands with these labels; None if some label of one alone is summed."""
-    shared = [x for x in (a if len(a) >= len(b) else b) if x in a and x in b]
-    loops = tuple([x for x in shared if x in result])
-    summed = tuple([x for x in shared if x not in result])
-    rows = tuple([x for x in a if x not in shared])
-    columns = tuple([x for x in b if x not in shared])
+    loops, rows, columns, summed = roles(a, b, result)
     if not result.issuperset(rows + columns):
         return None
     many, m, n, k = [_size(group, extents) for group in (loops, rows, columns, summed)]

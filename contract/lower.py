@@ -28,6 +28,7 @@ from ..program.ir import At, Program
 from ..program.scaling import Scaling
 from .cost import Labels, StepLabels, walk
 from .network import Network
+from .roles import is_better_swapped, roles
 from .tree import ContractionTree
 
 Tensor = tuple[int, Axes]
@@ -103,7 +104,7 @@ def lower(
                     for tensor, (slot, axes) in zip(step, operands, strict=True)
                 ]
         order = wanted if index == last else ()
-        tensors[tree.n + index] = _step(build, network, operands, labels, order, wide)
+        tensors[tree.n + index] = _step(build, operands, labels, order, wide)
     slot, kept = tensors[tree.n + last]
     if scaling is not None:
         slot, exponent = scaling.binary(slot) if sliced else scaling.decimal(slot)
@@ -166,7 +167,6 @@ def _computed(given: np.dtype[np.generic], wide: np.dtype[np.generic]) -> np.dty
 
 def _step(
     build: Builder,
-    network: Network,
     operands: list[Tensor],
     labels: StepLabels,
     order: Axes,
@@ -183,9 +183,13 @@ def _step(
     rhs = _reduced(build, operands[1], labels.result | labels.operands[0])
     left, right = (build.spec(slot).dtype.kind == "c" for slot, _ in (lhs, rhs))
     # beside a real operand, a complex one on the right can be written where it belongs
-    if (left and not right) if left != right and not order else _better_swapped(lhs, rhs, order):
+    if (
+        (left and not right)
+        if left != right and not order
+        else is_better_swapped(lhs[1], rhs[1], order)
+    ):
         lhs, rhs = rhs, lhs
-    return _product(build, network, lhs, rhs, labels.result)
+    return _product(build, lhs, rhs, labels.result)
 
 
 def _reduced(build: Builder, tensor: Tensor, kept: Labels) -> Tensor:
@@ -197,13 +201,10 @@ def _reduced(build: Builder, tensor: Tensor, kept: Labels) -> Tensor:
     return build("reduce_sum", slot, axes=axes), tuple(x for x in labels if x in kept)
 
 
-def _product(build: Builder, network: Network, lhs: Tensor, rhs: Tensor, result: Labels) -> Tensor:
-    """One dot_general; groups are listed in the order of the larger operand, which is moved least."""
+def _product(build: Builder, lhs: Tensor, rhs: Tensor, result: Labels) -> Tensor:
+    """One dot_general."""
     (left, left_labels), (right, right_labels) = lhs, rhs
-    larger = left_labels if len(left_labels) >= len(right_labels) else right_labels
-    shared = [x for x in larger if x in left_labels and x in right_labels]
-    batch = tuple(x for x in shared if x in result)
-    contracted = tuple(x for x in shared if x not in result)
+    batch, rows, columns, contracted = roles(left_labels, right_labels, result)
     slot = build(
         "dot_general",
         left,
@@ -211,16 +212,7 @@ def _product(build: Builder, network: Network, lhs: Tensor, rhs: Tensor, result:
         batch=(_axes(batch, left_labels), _axes(batch, right_labels)),
         contracting=(_axes(contracted, left_labels), _axes(contracted, right_labels)),
     )
-    free = [x for x in (*left_labels, *right_labels) if x not in shared]
-    return slot, (*batch, *free)
-
-
-def _better_swapped(lhs: Tensor, rhs: Tensor, order: Axes) -> bool:
-    """Whether the wanted order of the result lists rhs's free labels before lhs's."""
-    for label in order:
-        if (label in lhs[1]) != (label in rhs[1]):
-            return label in rhs[1]
-    return False
+    return slot, batch + rows + columns
 
 
 def _ordered(operands: list[Tensor], result: Labels, order: Axes) -> Axes:

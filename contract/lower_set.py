@@ -53,7 +53,7 @@ def _result(build: Builder, plan: Plan, inputs: Sequence[int]) -> int:
     for index, (step, labels) in enumerate(zip(tree.ssa_path, walk(network, tree), strict=True)):
         operands = [tensors.pop(tensor) for tensor in step]
         # no order is asked of the last step: it may be an inner one of another plan
-        tensors[tree.n + index] = _step(build, network, operands, labels, (), wide)
+        tensors[tree.n + index] = _step(build, operands, labels, (), wide)
     slot, axes = tensors[tree.n + len(tree.ssa_path) - 1]
     slot = build.convert(slot, plan.dtype)
     slot = _delivered(build, network, (slot, axes))

@@ -27,8 +27,7 @@ SHORT = 1 / 256  # of the time of loading: calls that take less have no kernels
 def for_few_calls(plan: Plan) -> Expression:
     """The expression of a plan; without kernels that round otherwise than BLAS, where they save little."""
     now = get_options()
-    is_asked = now.provider != "blas" or now.engine is not None or now.small == 0
-    if is_asked or not now.patience or _are_worth_it(plan, now.patience, now.small):
+    if now.asks_for_kernels or not now.patience or _are_worth_it(plan, now.patience, now.small):
         return Expression(plan, at_once=False)
     with options(provider="plain"):
         return Expression(plan, at_once=False)

@@ -2,9 +2,10 @@
 
 NumPy and SciPy each bring an OpenBLAS with its own pool; called from several of our threads at once,
 each would start as many more. One guard counts who is inside: the first to enter notes the number of
-threads of every BLAS library in the process and sets it to 1, the last to leave restores it, also when
-an error passes through. The setting belongs to the process, so other Python threads share it meanwhile.
-Who wants at most some threads, and not one, is inside too; the fewest that anybody wants hold.
+threads of every BLAS library in the process (of NumPy's own, where no module that brings another one is
+loaded) and sets it to 1, the last to leave restores it, also when an error passes through. The setting
+belongs to the process, so other Python threads share it meanwhile. Who wants at most some threads, and not
+one, is inside too; the fewest that anybody wants hold.
 """
 
 from __future__ import annotations

@@ -34,9 +34,8 @@ LARGE = (
     1 << 19
 )  # bytes from which memory is lent: malloc gives pages of such arrays back when they are freed
 HUGE = 4 << 20  # bytes from which huge pages are asked for
-GIVEN_BACK = (
-    31 << 20
-)  # bytes of arrays that the GNU library's malloc gives back when they are freed
+GIVEN_BACK = 31 << 20
+"""Bytes of an array that is freed, from which the GNU library's malloc keeps nothing for the next one."""
 MOST = 4 << 30  # bytes kept, and no more than an eighth of what was available at first use
 UNASKED = (
     32 << 20
@@ -210,9 +209,9 @@ def empty(shape: Shape, dtype: np.dtype[Any]) -> Any:
 
 
 def fresh(shape: Shape, dtype: np.dtype[Any], before: int) -> Any:
-    """np.empty for who may not come again, where an array of as many bytes as `before` has been made before:
-    of such arrays malloc may have pages that were used already, and were not given back. Of larger ones it
-    has none; whole huge pages are then cleared in two thirds of the time (32 MiB)."""
+    """An undefined array for who may not come again: np.empty where it is no larger than `before`, bytes of
+    an array that there is, since malloc may have kept pages that were used for such another one. For larger
+    ones it has none, and whole huge pages are cleared in two thirds of the time (32 MiB)."""
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < HUGE or nbytes <= min(before, GIVEN_BACK) or dtype.hasobject:
         return np.empty(shape, dtype)

@@ -32,7 +32,7 @@ from ..spec import ArraySpec, Axes, Shape
 from .buffers import LARGE, allocator, empty, empty_as, fresh
 from .move import move, packed, reshaped_view
 from .quiet import quietly
-from .sharing import BLAS, STREAMED, Way, multiply, shared_bytes, way_of
+from .sharing import BLAS, STREAMED, Way, multiply, multiply_once, shared_bytes, way_of
 
 SHORT = 31  # most elements of rows that are multiplied and added up all at once, where there are
 FEW = 128  # rows at least, and where the products
@@ -96,7 +96,7 @@ def multiply_where_they_lie(left: Any, right: Any, way: Way) -> Any:
     product = fresh((*left.shape[:-1], right.shape[-1]), left.dtype, max(left.nbytes, right.nbytes))
     if way == "plain" and left.ndim == 2:
         return np.dot(left, right, out=product)
-    return multiply(left, right, product, way)
+    return multiply_once(left, right, product, way)
 
 
 def uses_threads(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -38,7 +38,7 @@ HELD = 500  # elements of a result for which np.matmul keeps the interpreter's l
 HELD_LONG = 1 << 17  # multiplications of which that matters: some ten microseconds
 PIECE = 16  # terms of a piece of a sum, at least
 
-BEGUN = 1 << 24  # multiplications up to which threads that have not begun yet would begin too late
+BEGUN = 1 << 24  # multiplications up to which it takes longer to begin a thread than it saves
 
 Way = Literal["plain", "one thread", "loops", "rows", "columns", "contracted"]
 """
@@ -94,6 +94,18 @@ def multiply(left: Any, right: Any, product: Any, way: Way) -> Any:
     else:
         _matmul(left, right, product)
     return product
+
+
+def multiply_once(left: Any, right: Any, product: Any, way: Way) -> Any:
+    """The same, to the same bits, for a first call: threads that have not begun would begin too late for few
+    small matrices."""
+    *_, m, n = product.shape
+    is_little = product.size * left.shape[-1] <= BEGUN and m * n > HELD
+    if way == "loops" and is_little and not has_begun():
+        with _guard(left, right):
+            _matmul(left, right, product)
+        return product
+    return multiply(left, right, product, way)
 
 
 def shared_bytes(
@@ -170,12 +182,6 @@ def _over_contracted(left: Any, right: Any, product: Any) -> None:
 
 
 def _over_loops(left: Any, right: Any, product: Any) -> None:
-    *_, m, n = product.shape
-    guard = ONE_BLAS_THREAD if _may_be_shared(left, right) else nullcontext()
-    if product.size * left.shape[-1] <= BEGUN and m * n > HELD and not has_begun():
-        with guard:
-            _matmul(left, right, product)
-        return
     loops: Shape = product.shape[:-2]
     axes = _shared_axes(left.shape, right.shape, loops)
     places = math.prod(loops[axis] for axis in axes)
@@ -190,16 +196,21 @@ def _over_loops(left: Any, right: Any, product: Any) -> None:
             )
             _matmul_beside(a, b, product[at], least)
 
-    with guard:
+    with _guard(left, right):
         parallel_for(piece, places)
 
 
-def _may_be_shared(left: Any, right: Any) -> bool:
-    """Whether BLAS may use its threads for single matrices of these; that of the wheels does so from a number
-    of multiplications on (GEMM_MULTITHREAD_THRESHOLD), and sooner for products of a matrix and a vector, and
-    of a matrix and its own transpose."""
+def _guard(left: Any, right: Any) -> AbstractContextManager[None]:
+    return ONE_BLAS_THREAD if may_be_shared(left, right) else nullcontext()
+
+
+def may_be_shared(left: Any, right: Any) -> bool:
+    """Whether BLAS may use its threads for single matrices of these. That of wheels for x86-64 does so for
+    real ones from a number of multiplications on (65536 * GEMM_MULTITHREAD_THRESHOLD), for complex ones from
+    an eighth of it, and sooner for a matrix times a vector or its own transpose."""
     (m, k), n = left.shape[-2:], right.shape[-1]
-    is_small = min(m, n) > 1 and m * n * k <= THREADED and not np.may_share_memory(left, right)
+    most = THREADED if left.dtype.char in "fd" else THREADED // 8
+    is_small = min(m, n) > 1 and m * n * k <= most and not np.may_share_memory(left, right)
     return not (is_small and is_openblas())
 
 

@@ -18,7 +18,7 @@ from ..cold import CONTENDERS
 from ..harness import OURS, CaseResult
 from .einsum import INSTANCES, SMALL
 
-ROUNDS, MORE = 3, 11  # and of calls that take less than
+ROUNDS, MORE = 3, 7  # and of calls that take less than
 SHORT = 0.05  # seconds: single ones differ by half
 QUICK = ("einloom", "np.einsum")
 LIMIT = 30  # seconds for a process, its imports included

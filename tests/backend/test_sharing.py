@@ -12,7 +12,9 @@ from tests.tolerance import assert_close, tolerance
 from einloom import options
 from einloom.backend.cost_model import LONG
 from einloom.backend.cpu import cpu, sharing
-from einloom.backend.cpu.sharing import LINES, SPLIT, Way, multiply, way_of
+from einloom.backend.cpu.blas import ONE_BLAS_THREAD
+from einloom.backend.cpu.sharing import LINES, SPLIT, Way, multiply, multiply_once, way_of
+from einloom.backend.processor import is_openblas
 from einloom.backend.spec import ArraySpec
 from einloom.program.builder import Builder
 from einloom.program.executable import Executable
@@ -219,39 +221,67 @@ def test_no_more_is_allocated_than_said(
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8"])
 @pytest.mark.parametrize(
-    "shape", [(9, 30, 40, 50), (16, 4, 5, 2000), (8, 64, 64, 64), (8, 70, 80, 90)]
+    "shape", [(9, 30, 40, 50), (16, 4, 5, 2000), (8, 64, 64, 64), (8, 70, 80, 90), (20, 47, 42, 66)]
 )
 def test_threads_that_have_not_begun(
     shape: Any, dtype: str, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    """Little is multiplied without them, to the same bits."""
+    """A first call of little work does without them, to the same bits; other calls do not."""
     loops, m, k, n = shape
     left = rng.standard_normal((loops, m, k)).astype(dtype)
     right = rng.standard_normal((loops, k, n)).astype(dtype)
+    begun: list[int] = []
+    run = sharing.parallel_for
+    monkeypatch.setattr(sharing, "parallel_for", lambda piece, n: (begun.append(n), run(piece, n)))
     with options(threads=2):
-        monkeypatch.setattr(sharing, "has_begun", lambda: True)
         expected = multiply(left, right, np.empty((loops, m, n), dtype), "loops")
+        assert len(begun) == 1
         monkeypatch.setattr(sharing, "has_begun", lambda: False)
-        found = multiply(left, right, np.empty((loops, m, n), dtype), "loops")
+        found = multiply_once(left, right, np.empty((loops, m, n), dtype), "loops")
+        assert len(begun) == 1 + (m * n <= sharing.HELD)
+        monkeypatch.setattr(sharing, "has_begun", lambda: True)
+        multiply_once(left, right, np.empty((loops, m, n), dtype), "loops")
+    assert len(begun) == 2 + (m * n <= sharing.HELD)
     assert found.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "k", "expected"),
+    ("m", "n", "k", "dtype", "expected"),
     [
-        (64, 64, 64, False),
-        (64, 65, 64, True),
-        (1, 64, 64, True),
-        (64, 1, 64, True),
-        (2, 2, 65536, False),
+        (64, 64, 64, "f8", False),
+        (64, 64, 64, "f4", False),
+        (64, 65, 64, "f8", True),
+        (32, 32, 32, "c16", False),
+        (32, 33, 32, "c16", True),
+        (47, 66, 42, "c8", True),  # previously failed
+        (1, 64, 64, "f8", True),
+        (64, 1, 64, "f8", True),
+        (2, 2, 65536, "f8", False),
     ],
 )
 def test_what_blas_may_share(
-    m: int, n: int, k: int, expected: bool, monkeypatch: pytest.MonkeyPatch
+    m: int, n: int, k: int, dtype: str, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sharing, "is_openblas", lambda: True)
-    left, right = np.ones((8, m, k)), np.ones((8, k, n))
-    assert sharing._may_be_shared(left, right) is expected
-    assert sharing._may_be_shared(left, left.swapaxes(1, 2))  # which may be another routine
+    left, right = np.ones((8, m, k), dtype), np.ones((8, k, n), dtype)
+    assert sharing.may_be_shared(left, right) is expected
+    assert sharing.may_be_shared(left, left.swapaxes(1, 2))  # which may be another routine
     monkeypatch.setattr(sharing, "is_openblas", lambda: False)
-    assert sharing._may_be_shared(left, right)
+    assert sharing.may_be_shared(left, right)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8"])
+def test_what_blas_may_not_share_needs_no_guard(dtype: str, rng: np.random.Generator) -> None:
+    """Previously failed: BLAS used its threads for complex matrices from an eighth of the multiplications."""
+    checked = 0
+    for _ in range(150):
+        m, n, k = (int(x) for x in rng.integers(2, 80, 3))
+        left = rng.standard_normal((4, m, k)).astype(dtype)
+        right = rng.standard_normal((4, k, n)).astype(dtype)
+        if sharing.may_be_shared(left, right):
+            continue
+        checked += 1
+        free = np.matmul(left, right)
+        with ONE_BLAS_THREAD:
+            assert np.matmul(left, right).tobytes() == free.tobytes(), (m, n, k)
+    assert checked > 20 or not is_openblas()

@@ -15,7 +15,7 @@ from tests.networks import chain, grid, star
 
 import einloom
 from einloom import MemoryLimitError, Network, OptionError
-from einloom.contract import arguments, delivery, expression
+from einloom.contract import arguments, delivery, expression, first, in_line
 
 EQUATION = "ab,bc,cd->ad"
 SHAPES = ((40, 400), (400, 40), (40, 400))
@@ -166,7 +166,8 @@ def test_limits_without_meaning(limit: Any) -> None:
 def scarce(monkeypatch: pytest.MonkeyPatch) -> int:
     """Little memory, and a check from the first byte on."""
     monkeypatch.setattr(delivery, "available_bytes", lambda: 100_000)
-    monkeypatch.setattr(expression, "CHECK_FROM", 0)
+    for module in (expression, first, in_line):
+        monkeypatch.setattr(module, "CHECK_FROM", 0)
     einloom.clear_caches()
     return 100_000
 
@@ -212,7 +213,8 @@ def test_planning_what_does_not_fit_is_no_error() -> None:
 
 def test_unknown_memory_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "available_bytes", lambda: None)
-    monkeypatch.setattr(expression, "CHECK_FROM", 0)
+    for module in (expression, first, in_line):
+        monkeypatch.setattr(module, "CHECK_FROM", 0)
     assert einloom.einsum("ij,jk->", np.ones((3, 4)), np.ones((4, 2))) == 24
 
 

@@ -23,6 +23,7 @@ UNIT = 1 << 32  # of fixed-point logarithms to base 2
 BITS = 62  # labels in a word of a set: words are never negative
 LOWEST, HIGHEST = -1000, 1000  # exponents of two that a power is taken of; beyond, these
 FINE = 2048  # steps of the table of powers between 1 and 2
+LN2_OF_UNIT = 1.613886979e-10  # ln 2 / 2**32
 
 
 @apart
@@ -79,7 +80,7 @@ def power(x: int, powers: Floats) -> float:
     if whole >= HIGHEST:
         return powers[HIGHEST - LOWEST]
     part = x & (UNIT - 1)
-    rest = (part & ((1 << 21) - 1)) * 1.613886979e-10  # ln 2 / 2**32
+    rest = (part & ((1 << 21) - 1)) * LN2_OF_UNIT
     return powers[whole - LOWEST] * powers[HIGHEST - LOWEST + 1 + (part >> 21)] * (1.0 + rest)
 
 

@@ -80,8 +80,8 @@ def best_of_few(
 def best_of_three(
     holders: Sequence[int], sizes: Sequence[float], multiplied: float, moved: float
 ) -> list[int]:
-    """The path of the best tree of three tensors, of which there are three; as `best_of_few`, which takes
-    twice as long to begin.
+    """The path of the best tree of three tensors, of which there are three: that of `best_of_few`, in a third
+    of the time, where no product of sizes is rounded.
 
     >>> best_of_three([0b1001, 0b0011, 0b0110, 0b1100], [10, 10, 10, 1], 1.0, 0.0)  # ij,jk,kl->il
     [1, 2, 0, 3]

@@ -322,8 +322,8 @@ class Core:
                 holders[label] |= is_open << g.n
             sizes = self.floats([_size(log) for log in g.logs])
             moved = 2.0 * terms[1] + terms[4]
-            if not self.compiled:
-                return exact_path(g.n, holders, sizes, terms[0], moved)
+            if g.n == 3 or not self.compiled:
+                return self.flat([*exact_path(g.n, holders, sizes, terms[0], moved)])
             self.call(few.best_of_few, g.n, holders, sizes, terms[0], moved, path)
             return path
         path = self.greedy()

@@ -14,6 +14,7 @@ import numpy as np
 from ....backend.cpu.apart import apart
 from .arrays import (
     HIGHEST,
+    LN2_OF_UNIT,
     LOWEST,
     UNIT,
     Floats,
@@ -153,7 +154,7 @@ def _by_levels(
     for whole, one, other, begin in levels(k):
         both = keep[:, one] | keep[:, other]
         logs = (np.bitwise_count(both) * weights[:, :, None]).sum(0)
-        step: Any = 0.0
+        step: Any = 0.0  # as lists.step_cost adds it up
         if terms[0] > 0.0:
             step = terms[0] * _power(logs - shift)
         if terms[1] > 0.0:
@@ -177,7 +178,7 @@ def _power(x: Any) -> Any:
     """`arrays.power` of an array."""
     table = _table()
     whole, part = x >> 32, x & (UNIT - 1)
-    rest = (part & ((1 << 21) - 1)) * 1.613886979e-10
+    rest = (part & ((1 << 21) - 1)) * LN2_OF_UNIT
     made = (
         table[np.clip(whole, LOWEST, HIGHEST) - LOWEST]
         * table[HIGHEST - LOWEST + 1 + (part >> 21)]

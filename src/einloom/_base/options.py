@@ -116,6 +116,11 @@ class Options:
             raise OptionError(f"options(cache_dir={self.cache_dir!r}): give a folder, or None")
         check_memory_limit(self.memory_limit, "options")
 
+    @property
+    def asks_for_kernels(self) -> bool:
+        """Whether products are to be computed otherwise than where it takes least."""
+        return self.provider != "blas" or self.engine is not None or self.small == 0
+
 
 _PROCESS: list[Options] = []  # one element once read; a list so that tests can empty it
 _BLOCK: ContextVar[Options | None] = ContextVar("einloom_options", default=None)

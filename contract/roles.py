@@ -1,0 +1,43 @@
+"""Which part each label of two operands has in their product."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import NamedTuple
+
+from ..backend.spec import Axes
+
+
+class Roles(NamedTuple):
+    """Labels by role: of both operands and the result, of one operand and the result, of both operands
+    alone."""
+
+    batch: Axes
+    rows: Axes
+    columns: Axes
+    summed: Axes
+
+
+def roles(lhs: Axes, rhs: Axes, kept: Container[int]) -> Roles:
+    """The roles of the labels of two operands, of which those in `kept` stay.
+
+    Labels of both operands are listed in the order of the longer one, which is moved least.
+
+    >>> roles((0, 1, 2), (2, 0), {0, 1})
+    Roles(batch=(0,), rows=(1,), columns=(), summed=(2,))
+    """
+    shared = [x for x in (lhs if len(lhs) >= len(rhs) else rhs) if x in lhs and x in rhs]
+    return Roles(
+        tuple([x for x in shared if x in kept]),
+        tuple([x for x in lhs if x not in shared]),
+        tuple([x for x in rhs if x not in shared]),
+        tuple([x for x in shared if x not in kept]),
+    )
+
+
+def is_better_swapped(lhs: Axes, rhs: Axes, order: Iterable[int]) -> bool:
+    """Whether the order that is wanted of the result lists rhs's own labels before lhs's."""
+    for label in order:
+        if (label in lhs) != (label in rhs):
+            return label in rhs
+    return False
