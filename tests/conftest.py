@@ -6,6 +6,7 @@ import gc
 import os
 import tempfile
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from hypothesis import settings  # noqa: E402 (it reads the environment)
 settings.register_profile("einloom", database=None, deadline=None, derandomize=True)
 settings.load_profile("einloom")
 
+from einloom._base.caches import clear_caches  # noqa: E402
+from einloom._base.options import PATIENCE, SMALL, options  # noqa: E402
 from einloom.backend import cost_model  # noqa: E402 (so does this)
 
 # which engine is chosen is tested as on a processor that nothing is known of
@@ -41,3 +44,12 @@ def pytest_unconfigure() -> None:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Random numbers of this test: the same in every run, others in every test."""
     return np.random.default_rng(zlib.crc32(request.node.name.encode()))
+
+
+@pytest.fixture
+def usual_options() -> Iterator[None]:
+    """Patience as users have it, and nothing in a cache: first calls are first calls."""
+    with options(patience=PATIENCE, small=SMALL):
+        clear_caches()
+        yield
+        clear_caches()

@@ -6,7 +6,6 @@ import itertools
 import random
 import sys
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,22 +13,14 @@ import pytest
 
 import einloom
 from einloom import options
-from einloom._base.options import PATIENCE, SMALL
 from einloom.contract import first
 from einloom.contract.first import Amounts, are_for_blas, are_left_to_blas
 
+pytestmark = pytest.mark.usefixtures("usual_options")
 einsum = einloom.einsum
 FRONT = sys.modules["einloom.contract.einsum"]
 LETTERS = "ijklmnopqr"
 NO_PARENTHESES = str.maketrans("", "", "()\t")
-
-
-@pytest.fixture(autouse=True)
-def _usual() -> Iterator[None]:
-    with options(patience=PATIENCE, small=SMALL):
-        einloom.clear_caches()
-        yield
-        einloom.clear_caches()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,11 @@ from tests.networks import chain, grid, random_networks, ring, star
 
 import einloom
 from einloom import Network, options
-from einloom._base.options import PATIENCE, SMALL
 from einloom.contract import in_line as module
 from einloom.contract.in_line import FROM, InLine, in_line
 
+pytestmark = pytest.mark.usefixtures("usual_options")
 einsum = einloom.einsum
-
-
-@pytest.fixture(autouse=True)
-def _usual() -> Iterator[None]:
-    with options(patience=PATIENCE, small=SMALL):
-        einloom.clear_caches()
-        yield
-        einloom.clear_caches()
 
 
 def draw(rng: np.random.Generator, shapes: Any, dtype: str) -> list[Any]:
