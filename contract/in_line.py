@@ -11,71 +11,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import ne
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
 
 from .._base.options import get_options
-from ..backend.cost_model import MODELS, RATES
+from ..backend.cost_model import RATES, CostModel
 from ..backend.cpu import cpu
 from ..backend.spec import Axes, Shape
-from .cost import walk
 from .delivery import CHECK_FROM, deliver
+from .in_line_steps import Pair, Step, steps_of
 from .once import save_enough
 from .plan import Plan
-from .roles import roles
 
 FROM = 9  # operands
 MOST = 1 << 28  # multiplications
 IDLE = 4  # arrays whose memory waits for the next ones
 WASTE = 2  # times as much memory as an array needs, at most
-EACH = 1 << 11  # multiplications of each of many small products instead of a copy
 BEGUN = 1e-5  # seconds of one product that no kernel saves
-
-
-class _Matrices(NamedTuple):
-    """How an array is looked at: axes permuted, neighbours joined to [loops..., rows, columns], and these
-    turned."""
-
-    perm: Axes | None
-    shape: Shape
-    is_turned: bool
-    copied: int  # elements
-
-    def of(self, x: Any, room: _Room) -> Any:
-        if self.perm is not None:  # numpy.matmul reads slowly what BLAS cannot read
-            across = x.transpose(self.perm)
-            x = room.lent(across.shape)
-            np.copyto(x, across)
-        x = x.reshape(self.shape)
-        return x.swapaxes(-1, -2) if self.is_turned else x
-
-
-class _Step(NamedTuple):
-    """out[loops, rows, columns] = sum over k of lhs[loops, rows, k] * rhs[loops, k, columns]."""
-
-    operands: tuple[int, int]
-    lhs: _Matrices
-    rhs: _Matrices
-    shape: Shape  # of the result, with all its axes
-    amounts: tuple[int, int, int, int]  # loops, rows, columns and k
-
-    def run(self, lhs: Any, rhs: Any, room: _Room, is_last: bool) -> Any:
-        left, right = self.lhs.of(lhs, room), self.rhs.of(rhs, room)
-        loops, m, n, k = self.amounts
-        shape = (loops, m, n) if max(left.ndim, right.ndim) > 2 else (m, n)
-        out = np.empty(shape, room.dtype) if is_last else room.lent(shape)
-        if k == 1:
-            np.multiply(left, right, out=out)
-        elif len(shape) == 2:
-            np.dot(left, right, out=out)  # it packs what BLAS cannot read
-        else:
-            np.matmul(left, right, out=out)
-        for x, looked_at in ((left, self.lhs), (right, self.rhs)):
-            if looked_at.perm is not None:
-                room.give_back(x)
-        return out.reshape(self.shape)
+ORDERED = ("path given", "parentheses")  # planners of which the caller gave the order of steps
+MODEL = (
+    CostModel()
+)  # the shipped one: to look for this machine's takes as long as to choose ten steps
 
 
 class _Room:
@@ -111,9 +68,7 @@ class InLine:
 
     has_fast = is_view = False
 
-    def __init__(
-        self, plan: Plan, steps: Sequence[_Step], kept: Sequence[Axes], perm: Axes
-    ) -> None:
+    def __init__(self, plan: Plan, steps: Sequence[Step], kept: Sequence[Axes], perm: Axes) -> None:
         network = plan.network
         self.plan, self.backend, self.steps, self.perm = plan, cpu(), steps, perm
         self.shape = tuple([network.extents[label] for label in network.output_axes])
@@ -163,43 +118,20 @@ def in_line(plan: Plan) -> InLine | None:
         return None
     kept, held = terms
     wanted = tuple([x for x in network.output_axes if network.extents[x] > 1])
-    steps = _steps(plan, held, wanted)
-    if steps is None or not _is_soon_done(steps, plan.dtype, now.patience):
+    path = cast(Sequence[Pair], plan.ssa_path)
+    is_free = not plan.planner.startswith(ORDERED)
+    found = steps_of(path, held, wanted, network.extents, is_free)
+    if found is None:
+        return None
+    steps, made = found
+    if not _is_soon_done(steps, plan.dtype, now.patience):
         return None
     if _peak(steps, len(kept)) * plan.dtype.itemsize >= CHECK_FROM:
         return None
-    return InLine(plan, steps, kept, tuple([held[-1].index(x) for x in wanted]))
+    return InLine(plan, steps, kept, tuple([made.index(x) for x in wanted]))
 
 
-def _steps(plan: Plan, held: list[Axes], wanted: Axes) -> list[_Step] | None:
-    """The steps of the tree; the labels of what they make are put behind those of the operands. None if some
-    step is more than a product."""
-    network, n = plan.network, len(held)
-    walked = [*walk(network, plan.tree)]
-    # what the step that reads an array keeps
-    keeps = {x: one.result for pair, one in zip(plan.ssa_path, walked, strict=True) for x in pair}
-    steps: list[_Step] = []
-    for (i, j), one in zip(plan.ssa_path, walked, strict=True):
-        later = keeps.get(n + len(steps))
-        least = math.inf
-        for pair in ((i, j), (j, i)):
-            made = _product(pair, held[pair[0]], held[pair[1]], one.result, network.extents)
-            if made is None:
-                return None
-            is_fit = (
-                made.labels == wanted if later is None else _is_read_at_once(made.labels, later)
-            )
-            cost = made.copied + (0 if is_fit else math.prod(made.step.shape))
-            if cost < least:
-                best, least = made, cost
-            if cost == 0:
-                break
-        steps.append(best.step)
-        held.append(best.labels)
-    return steps
-
-
-def _peak(steps: Sequence[_Step], n: int) -> int:
+def _peak(steps: Sequence[Step], n: int) -> int:
     """Elements that are in memory at once at most, apart from n operands: intermediates, copies of the step,
     and what waits for the next ones."""
     sizes = [0] * n
@@ -237,85 +169,20 @@ def _plain_terms(plan: Plan) -> tuple[list[Axes], list[Axes]] | None:
     return kept, labels
 
 
-class _Product(NamedTuple):
-    """A step in one of the two orders of its operands, the labels of its result, and elements to copy."""
-
-    step: _Step
-    labels: Axes
-    copied: int
-
-
-def _product(
-    operands: tuple[int, int], a: Axes, b: Axes, result: frozenset[int], extents: Sequence[int]
-) -> _Product | None:
-    """The product of operands with these labels; None if some label of one alone is summed."""
-    loops, rows, columns, summed = roles(a, b, result)
-    if not result.issuperset(rows + columns):
-        return None
-    many, m, n, k = [_size(group, extents) for group in (loops, rows, columns, summed)]
-    batch = (many,) if loops else ()
-    lhs = _looked_at(a, loops, rows, summed, (*batch, m, k))
-    rhs = _looked_at(b, loops, summed, columns, (*batch, k, n))
-    labels, copied = loops + rows + columns, lhs.copied + rhs.copied
-    if not loops and (lhs.copied or rhs.copied):
-        # sums in the middle of an operand, beside a matrix: one product for each place before them
-        if rhs.copied and not lhs.copied and (cut := _cut(b, summed, m * k, extents)) is not None:
-            before, after = cut
-            many, n = _size(before, extents), _size(after, extents)
-            rhs, labels, copied = _Matrices(None, (many, k, n), False, 0), before + rows + after, 0
-        elif lhs.copied and not rhs.copied and (cut := _cut(a, summed, n * k, extents)) is not None:
-            before, after = cut
-            many, m = _size(before, extents), _size(after, extents)
-            lhs, copied = _Matrices(None, (many, k, m), True, 0), 0
-    shape = tuple([extents[x] for x in labels])
-    return _Product(_Step(operands, lhs, rhs, shape, (many, m, n, k)), labels, copied)
-
-
-def _cut(axes: Axes, summed: Axes, other: int, extents: Sequence[int]) -> tuple[Axes, Axes] | None:
-    """The labels before and after the summed ones, if these are neighbours in the middle, and each of the
-    products is worth a call of BLAS."""
-    at = axes.index(summed[0]) if summed else 0
-    before, after = axes[:at], axes[at + len(summed) :]
-    if not before or not after or axes[at : at + len(summed)] != summed:
-        return None
-    each = other * _size(after, extents)
-    return (before, after) if each >= EACH else None
-
-
-def _looked_at(axes: Axes, loops: Axes, rows: Axes, columns: Axes, shape: Shape) -> _Matrices:
-    straight, turned = loops + rows + columns, loops + columns + rows
-    if axes == straight:
-        return _Matrices(None, shape, False, 0)
-    if axes == turned:
-        return _Matrices(None, (*shape[:-2], shape[-1], shape[-2]), True, 0)
-    return _Matrices(tuple([axes.index(x) for x in straight]), shape, False, math.prod(shape))
-
-
-def _size(labels: Axes, extents: Sequence[int]) -> int:
-    return math.prod([extents[x] for x in labels])
-
-
-def _is_read_at_once(labels: Axes, later: frozenset[int]) -> bool:
-    """Whether labels that the next step sums are neighbours, and those that it keeps are."""
-    roles = [x in later for x in labels]
-    return sum(map(ne, roles, roles[1:])) < 2
-
-
-def _is_soon_done(steps: Sequence[_Step], dtype: np.dtype[Any], loading: float) -> bool:
+def _is_soon_done(steps: Sequence[Step], dtype: np.dtype[Any], loading: float) -> bool:
     """Whether compiled kernels cannot save so much that it is worth to load them: no more than what all steps
     take beyond their multiplications at the full rate."""
-    model = MODELS.current
-    rate = model.products * RATES[dtype.char]
-    if sum(math.prod(step.amounts) for step in steps) > MOST:
-        return False
+    rate = MODEL.products * RATES[dtype.char]
     seconds = least = 0.0
+    total = 0
     for step in steps:
         loops, m, n, k = step.amounts
         work = loops * m * n * k
+        total += work
         fewer, more = (m, n) if m < n else (n, m)
         moved = (step.lhs.copied + step.rhs.copied) * dtype.itemsize
-        plain = work / (rate * model.speed(fewer, more, k, loops))
-        plain += loops * model.call + moved / model.moves
+        plain = work / (rate * MODEL.speed(fewer, more, k, loops))
+        plain += loops * MODEL.call + moved / MODEL.moves
         seconds += plain
         least += min(plain, BEGUN + work / rate) if loops == 1 else work / rate
-    return not save_enough(seconds, least, loading)
+    return total <= MOST and not save_enough(seconds, least, loading)

@@ -34,7 +34,7 @@ from .network import Network
 from .plan import Plan
 from .planners import PLANNERS, Candidate, Planner, Problem
 from .planners.few import SQUARED, few_of
-from .planners.portfolio import worth
+from .planners.portfolio import soon, worth
 from .tree import ContractionTree
 
 FORMAT, VERSION = "einloom.tree", 1
@@ -78,11 +78,19 @@ def remembering(planner: Planner, choice: Any) -> Planner:
         return found
 
     def searched(network: Network, problem: Problem) -> Candidate:
+        is_sooner = name == "auto" and _may_be_soon(network, problem)
+        if is_sooner and (found := soon(network, problem)) is not None:
+            return found
         if _pays(name, network, problem):
             return _by_form(planner, name, network, problem)
         return planner(network, problem)
 
     return remembered
+
+
+def _may_be_soon(network: Network, problem: Problem) -> bool:
+    """Whether the search may take no longer than the form."""
+    return not problem.waits and few_of(problem) < len(network.terms) <= CHEAP
 
 
 def _pays(name: str, network: Network, problem: Problem) -> bool:

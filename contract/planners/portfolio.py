@@ -84,9 +84,7 @@ def auto(network: Network, problem: Problem) -> Candidate:
     def search(graph: Graph, share: float) -> Found:
         nonlocal stopped
         if graph.n <= most:
-            core = core_of(graph)
-            path = core.exact(core.terms(problem.terms()))
-            return Found(steps_of(path), "optimal", problem.objective != "size")
+            return _exact(graph, problem)
         seconds = None if end is None else share * (end - time.perf_counter())
         found = _Portfolio(graph, problem, 0.0 if stopped else seconds).found()
         stopped = stopped or not found.complete
@@ -94,6 +92,30 @@ def auto(network: Network, problem: Problem) -> Candidate:
 
     most = few_of(problem)
     return by_parts(network, search, "auto", most)
+
+
+def _exact(graph: Graph, problem: Problem) -> Found:
+    core = core_of(graph)
+    path = core.exact(core.terms(problem.terms()))
+    return Found(steps_of(path), "optimal", problem.objective != "size")
+
+
+def soon(network: Network, problem: Problem) -> Candidate | None:
+    """What `auto` finds among many tensors, where the contraction is worth no more than the little that is
+    always spent, a greedy run and perhaps one more; else None, after the first."""
+    is_short = True
+
+    def search(graph: Graph, _: float) -> Found:
+        nonlocal is_short
+        if graph.n <= most:
+            return _exact(graph, problem)
+        portfolio = _Portfolio(graph, problem, None)
+        is_short = is_short and portfolio.is_short
+        return portfolio.found() if is_short else portfolio.answer()
+
+    most = few_of(problem)
+    found = by_parts(network, search, "auto", most)
+    return found if is_short else None
 
 
 def best_tree(
@@ -204,7 +226,14 @@ class _Portfolio:
             self._search()
         except KeyboardInterrupt:
             self.stopped = True
-        return self._answer()
+        return self.answer()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether no more is spent than on any network of its size."""
+        if self.long or self.end is not None or self.problem.budget is not None:
+            return False
+        return worth(self.problem, self.best[0].cost) <= FLOOR * self.graph.n
 
     def _search(self) -> None:
         if self._cuts_bonds():
@@ -396,7 +425,8 @@ class _Portfolio:
             path = tree.path()
         return self._result(path, one.kind)
 
-    def _answer(self) -> Found:
+    def answer(self) -> Found:
+        """The best tree so far."""
         best, seconds = self.best[0], self.problem.seconds
         timed = f" in {seconds:g} s by the clock" if seconds is not None else ""
         count = f", best of {self.runs}{timed}" if self.runs > 1 else ""

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.networks import chain, grid, random_networks, ring, star
+from tests.networks import chain, graph, grid, random_networks, ring, star
 
 import einloom
 from einloom import Network, options
 from einloom.contract import in_line as module
 from einloom.contract.in_line import FROM, InLine, in_line
+from einloom.contract.in_line_steps import product, towards
 
 pytestmark = pytest.mark.usefixtures("usual_options")
 einsum = einloom.einsum
@@ -208,13 +209,63 @@ def test_memory_comes_back() -> None:
 
 def test_a_product_for_each_place_before_the_sums() -> None:
     """Sums in the middle of an operand are no reason to copy it, if there is enough to multiply."""
-    extents = (50, 20, 20, 20)
+    kept = frozenset((0, 2, 3))
     for pair in (((0, 1, 2), (1, 3)), ((3, 1), (0, 1, 2))):
-        made = module._product((0, 1), *pair, frozenset((0, 2, 3)), extents)
-        assert made is not None
-        assert made.copied == 0
-        assert made.step.amounts == (50, 20, 20, 20)
-    made = module._product((0, 1), (0, 1, 2), (1, 3), frozenset((0, 2, 3)), (50, 3, 3, 3))
-    assert made is not None
-    assert made.copied == 450
-    assert module._product((0, 1), (0, 1), (1, 2), frozenset((2,)), extents) is None
+        for wanted in ((0, 3, 2), (0, 2, 3)):
+            step, made = product((0, 1), *pair, kept, (50, 20, 20, 20), None, wanted)
+            assert step.lhs.copied == step.rhs.copied == 0
+            assert step.amounts == (50, 20, 20, 20)
+            assert made == wanted
+    step, _ = product((0, 1), (0, 1, 2), (1, 3), kept, (50, 3, 3, 3), None, ())
+    assert step.lhs.copied + step.rhs.copied == 450
+
+
+def labels_of_steps(path: Any, terms: Any) -> list[frozenset[int]]:
+    """All labels of each step, where every label is of two tensors."""
+    sets = [*map(frozenset, terms)]
+    steps = []
+    for i, j in path:
+        steps.append(sets[i] | sets[j])
+        sets.append(sets[i] ^ sets[j])
+    assert not sets[-1]
+    return steps
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_other_direction_has_the_same_products(seed: int) -> None:
+    """Every step joins the labels of three edges of the tree, and but for the last these are the same."""
+    r = random.Random(seed)
+    n = r.randint(9, 30)
+    edges = [(r.randint(max(0, k - 3), k - 1), k) for k in range(1, n)]
+    edges += [(a, b) for a, b in (r.sample(range(n), 2) for _ in range(r.randint(1, n)))]
+    network = graph(n, edges)
+    terms = [r.sample(term, len(term)) for term in network.terms]
+    network = Network(terms, (), {k: r.choice([2, 3, 5]) for term in terms for k in term})
+    path: Any = einloom.plan(network, planner="greedy").ssa_path
+    held = [*network.terms]
+    sets = [*map(frozenset, held)]
+    for i, j in path:
+        sets.append(sets[i] ^ sets[j])
+    results = sets[n:]
+    other = towards(path, held, results, network.extents)
+    if other is None:
+        return
+    assert sorted(x for pair in other for x in pair) == [*range(2 * n - 2)]
+    one, two = [sorted(map(sorted, labels_of_steps(p, held)[:-1])) for p in (path, other)]
+    assert one == two
+
+
+def test_states_are_contracted_in_the_direction_that_copies_nothing(
+    rng: np.random.Generator,
+) -> None:
+    network = mps(40, 16, rng, open_ends=False)
+    runs = check(network, "f8", rng)
+    assert runs is not None
+    assert sum(bool(step.lhs.copied or step.rhs.copied) for step in runs.steps) <= 4
+    path = einloom.plan(network).path
+    call = interleaved(network, draw(rng, network.shapes, "f8"))
+    given = in_line(plan_of(network, planner=path))
+    assert given is not None
+    pairs = [{*step.operands} for step in given.steps]
+    assert pairs == [{*pair} for pair in given.plan.ssa_path]  # the order is the caller's
+    np.testing.assert_allclose(einsum(*call, optimize=path), einsum(*call), rtol=1e-9)

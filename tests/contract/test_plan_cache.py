@@ -26,6 +26,7 @@ from einloom.contract import plan_cache
 from einloom.contract.canonical import canonical
 from einloom.contract.cost import total_cost
 from einloom.contract.planners import PLANNERS, Candidate, Problem, planner
+from einloom.contract.planners.portfolio import soon
 
 Log = pytest.LogCaptureFixture
 SOURCE = str(Path(einloom.__file__).parents[1])
@@ -110,6 +111,42 @@ def test_another_order_is_the_same_problem(network: Network) -> None:
         assert found.planner == plan.planner
     assert len(asked_of) == 1
     assert hits("trees by form") == 5
+
+
+def light(r: random.Random, n: int) -> Network:
+    """A row of tensors with a few bonds between those that are near, in any order."""
+    edges = [(k, k + 1) for k in range(n - 1)] + [
+        (k, k + 2) for k in range(n - 2) if r.random() < 0.3
+    ]
+    terms: list[list[int]] = [[] for _ in range(n)]
+    for label, ends in enumerate(edges):
+        for end in ends:
+            terms[end].append(label)
+    r.shuffle(terms)
+    return Network(terms, (), {label: r.choice([1, 2, 3, 4]) for label in range(len(edges))})
+
+
+def test_what_is_planned_soon_is_planned_as_ever() -> None:
+    """Where the form is not worth its time a planner sees the network as given, and finds what it would."""
+    r, found = random.Random(3), 0
+    for k in range(40):
+        network = light(r, r.randint(51, 150)) if k % 4 else regular(4, 60, k)
+        problem = Problem(waits=False)
+        if (candidate := soon(network, problem)) is not None:
+            assert candidate == PLANNERS["auto"](network, problem)
+            found += 1
+    assert 20 <= found < 40
+
+
+def test_einsum_of_a_light_network_asks_for_no_form() -> None:
+    network = light(random.Random(4), 80)
+    arrays = [np.ones(shape) for shape in network.shapes]
+    call = [x for pair in zip(arrays, network.terms, strict=True) for x in pair]
+    einloom.einsum(*call)
+    info = einloom.cache_info()
+    assert (info["trees by form"].currsize, info["trees"].currsize > 0) == (0, True)
+    einloom.plan(network)
+    assert einloom.cache_info()["trees by form"].currsize > 0
 
 
 def test_plans_do_not_depend_on_what_was_asked_before() -> None:
