@@ -50,7 +50,8 @@ def is_openblas() -> bool:
     what it is linked with (`of_blas`) takes thirty times as long, and does not tell how that was built."""
     built: dict[str, Any] = getattr(np.__config__, "CONFIG", {})
     name = built.get("Build Dependencies", {}).get("blas", {}).get("name")
-    return name == "scipy-openblas" and platform.machine() in ("x86_64", "AMD64")
+    cpu = built.get("Machine Information", {}).get("host", {}).get("cpu")
+    return name == "scipy-openblas" and cpu == "x86_64"
 
 
 def of_blas(function: str) -> Any:

@@ -215,8 +215,7 @@ def _first(text: str, arrays: tuple[Any, ...]) -> Any:
         return None
     _FIRST.misses += 1
     _FIRST.put(key, True)
-    with collected_later():
-        return first_result(text, arrays)
+    return first_result(text, arrays)
 
 
 def _remember(text: str, expression: Expression | InLine) -> None:

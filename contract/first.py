@@ -14,13 +14,14 @@ Whether such products have compiled kernels that round otherwise than BLAS is de
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from .._base.caches import Quick
 from .._base.options import PATIENCE, get_options, options
 from ..backend.catalogue import Attrs, known_dims
 from ..backend.cost_model import RATES
@@ -80,37 +81,54 @@ def are_for_blas(products: Sequence[Amounts]) -> bool:
     return is_wide and one.multiplications <= (ONE if one.batch == 1 else BATCH)
 
 
+class _Letters(NamedTuple):
+    """An equation that names each axis by a letter of its own, these numbered as they appear."""
+
+    terms: tuple[Axes, ...]
+    shown: Axes
+    count: int
+
+
+_LETTERS: Quick[_Letters | Literal[False]] = Quick("equations of first calls", 1024)
+
+
 class _Network(NamedTuple):
     """Operands without axes of size 1, which lowering takes away at the door, and the labels of the result:
     with such axes, and without."""
 
-    terms: list[Axes]
+    terms: tuple[Axes, ...]
     shown: Axes
     output: Axes
     sizes: Sequence[int]
     itemsize: int
 
 
-class _Product(NamedTuple):
+class _Step(NamedTuple):
     """One `dot_general` of two arrays held so far, by the labels of their axes."""
 
     operands: tuple[int, int]
     lhs: Axes
     rhs: Axes
     roles: Roles
+    labels: Axes  # of the result
+
+
+_STEPS: Quick[list[_Step] | Literal[False]] = Quick("steps of first calls", 4096)
+
+
+class _Product(NamedTuple):
+    """A step for operands of some sizes."""
+
+    step: _Step
     amounts: Amounts
     shape: Shape
 
     @property
-    def labels(self) -> Axes:
-        return self.roles.batch + self.roles.rows + self.roles.columns
-
-    @property
     def attrs(self) -> Attrs:
-        batch, _, _, summed = self.roles
+        _, lhs, rhs, (batch, _, _, summed), _ = self.step
         return {
-            "batch": (_axes(batch, self.lhs), _axes(batch, self.rhs)),
-            "contracting": (_axes(summed, self.lhs), _axes(summed, self.rhs)),
+            "batch": (_axes(batch, lhs), _axes(batch, rhs)),
+            "contracting": (_axes(summed, lhs), _axes(summed, rhs)),
         }
 
 
@@ -131,11 +149,11 @@ def first_result(text: str, arrays: Sequence[Any]) -> Any:
         x if len(term) == x.ndim else x.reshape([n for n in x.shape if n > 1])
         for term, x in zip(terms, arrays, strict=True)
     ]
-    labels = products[-1].labels
+    labels = products[-1].step.labels
     perm = None if labels == output else _axes(output, labels)
     # what is shown as it is made, but for the order of its axes, may be made in that order
     order = perm if shown == output else None
-    if all(one.roles.summed for one in products):
+    if all(one.step.roles.summed for one in products):
         result = _where_they_lie(products, operands)
     else:
         result = _multiplied(products, operands, order)
@@ -158,9 +176,7 @@ def are_left_to_blas(plan: Plan) -> bool:
         return False
     if any(len(step) != 2 for step in plan.ssa_path):
         return False
-    plain = _plain(
-        network.terms, network.output_axes, network.shapes, network.extents, dtype.itemsize
-    )
+    plain = _plain(plan)
     if plain is None:
         return False
     products = _products(plain, [x for step in plan.ssa_path for x in step])
@@ -168,57 +184,73 @@ def are_left_to_blas(plan: Plan) -> bool:
 
 
 def _network_of(text: str, arrays: Sequence[Any]) -> _Network | None:
-    """Of row-major arrays of one dtype of BLAS, whose equation names each axis by a letter."""
+    """Of row-major arrays of one dtype of BLAS, whose equation names each axis by a letter; None if some axis
+    has size 0 or is broadcast, or some operand is one number."""
+    letters = _LETTERS.items.get(text)
+    if letters is None:
+        letters = _letters_of(text) or False
+        _LETTERS.put(text, letters)
+    if letters is False or len(letters.terms) != len(arrays):
+        return None
+    dtype, sizes = arrays[0].dtype, [0] * letters.count
+    if dtype.char not in RATES or not dtype.isnative or dtype.metadata:
+        return None
+    for term, x in zip(letters.terms, arrays, strict=True):
+        own, flags, shape = x.dtype, x.flags, x.shape
+        if own is not dtype and (own != dtype or own.metadata):
+            return None
+        if not flags.c_contiguous or not flags.aligned or len(shape) != len(term):
+            return None
+        for label, n in zip(term, shape, strict=True):
+            if sizes[label] != n:
+                if sizes[label]:
+                    return None
+                sizes[label] = n
+    if 0 in sizes:
+        return None
+    return _without_ones(letters.terms, letters.shown, sizes, dtype.itemsize)
+
+
+def _letters_of(text: str) -> _Letters | None:
+    """The equation, if no letter stands twice in a term or in the result."""
     left, arrow, shown = text.partition("->")
     if " " in text:
         left, shown = left.replace(" ", ""), shown.replace(" ", "")
-    letters = left.split(",")
-    if len(letters) != len(arrays) or not 2 <= len(letters) <= MOST_OPERANDS:
+    terms = left.split(",")
+    if not 2 <= len(terms) <= MOST_OPERANDS or not all(map(str.isalpha, terms)):
         return None
     if not arrow:  # as NumPy has it
         shown = "".join(sorted([x for x in left.replace(",", "") if left.count(x) == 1]))
-    dtype = arrays[0].dtype
-    if dtype.char not in RATES or not dtype.isnative:
-        return None
-    number: dict[str, int] = {}
-    sizes: list[int] = []
-    terms: list[Axes] = []
-    for own, x in zip(letters, arrays, strict=True):
-        flags = x.flags
-        if x.dtype != dtype or x.dtype.metadata or not flags.c_contiguous or not flags.aligned:
-            return None
-        if len(own) != x.ndim or not own.isalpha():
-            return None
-        for letter, n in zip(own, x.shape, strict=True):
-            if letter not in number:
-                number[letter] = len(sizes)
-                sizes.append(n)
-        terms.append(tuple([number[letter] for letter in own]))
+    number = {letter: k for k, letter in enumerate(dict.fromkeys("".join(terms)))}
     if not number.keys() >= set(shown):
         return None
-    output = tuple([number[letter] for letter in shown])
-    return _plain(terms, output, [x.shape for x in arrays], sizes, arrays[0].itemsize)
+    if any(len(set(x)) != len(x) for x in (*terms, shown)):
+        return None
+    *found, output = [tuple([number[letter] for letter in x]) for x in (*terms, shown)]
+    return _Letters(tuple(found), output, len(number))
 
 
-def _plain(
-    terms: Sequence[Axes],
-    shown: Axes,
-    shapes: Sequence[Shape],
-    sizes: Sequence[int],
-    itemsize: int,
-) -> _Network | None:
-    """The network, if no axis has size 0, none is broadcast, no label stands twice in a term or the result,
-    and no operand is one number."""
-    for term, shape in zip(terms, shapes, strict=True):
+def _plain(plan: Plan) -> _Network | None:
+    """The network of a plan, if no axis has size 0, none is broadcast, no label stands twice in a term or the
+    result, and no operand is one number."""
+    network, sizes = plan.network, plan.network.extents
+    for term, shape in zip(network.terms, network.shapes, strict=True):
         if len(set(term)) != len(term) or any(
             sizes[x] != n or n < 1 for x, n in zip(term, shape, strict=True)
         ):
             return None
+    shown = network.output_axes
     if len(set(shown)) != len(shown):
         return None
-    kept, output = [*terms], shown
+    return _without_ones(network.terms, shown, sizes, plan.dtype.itemsize)
+
+
+def _without_ones(
+    terms: tuple[Axes, ...], shown: Axes, sizes: Sequence[int], itemsize: int
+) -> _Network | None:
+    kept, output = terms, shown
     if 1 in sizes:
-        kept = [tuple([x for x in term if sizes[x] > 1]) for term in terms]
+        kept = tuple([tuple([x for x in term if sizes[x] > 1]) for term in terms])
         output = tuple([x for x in shown if sizes[x] > 1])
     return _Network(kept, shown, output, sizes, itemsize) if all(kept) else None
 
@@ -242,8 +274,34 @@ def _products(network: _Network, path: Sequence[int]) -> list[_Product] | None:
     """The steps of this tree, as lowering makes them; None where BLAS would not read one where it lies, or
     where the layout pass may give an array another order."""
     terms, _, output, sizes, itemsize = network
+    key = terms, output, tuple(path)
+    steps = _STEPS.items.get(key)
+    if steps is None:
+        steps = _steps(*key) or False
+        _STEPS.put(key, steps)
+    if steps is False:
+        return None
+    found = []
+    for step in steps:
+        batch, rows, columns, summed = step.roles
+        many, m, n = _size(batch, sizes), _size(rows, sizes), _size(columns, sizes)
+        k = _size(summed, sizes)
+        if itemsize * many * m * n >= CHECK_FROM:
+            return None
+        amounts = Amounts(many, m, n, k, itemsize * many * (m * k + k * n + m * n))
+        one = _Product(step, amounts, tuple([sizes[x] for x in step.labels]))
+        if len(terms) > 2 and _is_looked_at(one, itemsize):
+            return None
+        found.append(one)
+    is_searched = summed and step.labels != output
+    return None if is_searched and _nbytes(found[-1], itemsize) >= LARGE else found
+
+
+def _steps(terms: tuple[Axes, ...], output: Axes, path: tuple[int, ...]) -> list[_Step] | None:
+    """The steps by their labels; None if a label of one operand alone is summed, or if BLAS would not read
+    operands where they lie."""
     held = [*terms]
-    found: list[_Product] = []
+    found: list[_Step] = []
     for i, j in zip(path[::2], path[1::2], strict=True):
         a, b = held[i], held[j]
         held[i] = held[j] = ()
@@ -251,40 +309,21 @@ def _products(network: _Network, path: Sequence[int]) -> list[_Product] | None:
         if is_last and is_better_swapped(a, b, output):
             i, j, a, b = j, i, b, a
         kept = output if is_last else set(output).union(*held)
-        one = _product((i, j), a, b, roles(a, b, kept), kept, sizes, itemsize)
-        if one is None or (len(terms) > 2 and _is_looked_at(one, itemsize)):
+        batch, rows, columns, summed = parts = roles(a, b, kept)
+        if any(x not in kept for x in rows + columns):
             return None
-        found.append(one)
-        held.append(one.labels)
-    last = found[-1]
-    is_searched = last.roles.summed and last.labels != output
-    return None if is_searched and _nbytes(last, itemsize) >= LARGE else found
+        if summed and not (_lies(a, batch, rows, summed) and _lies(b, batch, columns, summed)):
+            return None
+        held.append(batch + rows + columns)
+        found.append(_Step((i, j), a, b, parts, held[-1]))
+    return found
 
 
-def _product(
-    operands: tuple[int, int],
-    a: Axes,
-    b: Axes,
-    found: Roles,
-    kept: Container[int],
-    sizes: Sequence[int],
-    itemsize: int,
-) -> _Product | None:
-    """The product of operands with labels a and b; None if a label of one alone is summed, or if BLAS would
-    not read them where they lie."""
-    batch, rows, columns, summed = found
-    if any(x not in kept for x in rows + columns):
-        return None
-    if summed and not (_lies(a, batch, rows, summed) and _lies(b, batch, columns, summed)):
-        return None
-    many, m, n, k = [
-        math.prod([sizes[x] for x in group]) for group in (batch, rows, columns, summed)
-    ]
-    if itemsize * many * m * n >= CHECK_FROM:
-        return None
-    amounts = Amounts(many, m, n, k, itemsize * many * (m * k + k * n + m * n))
-    shape = tuple([sizes[x] for x in batch + rows + columns])
-    return _Product(operands, a, b, found, amounts, shape)
+def _size(labels: Axes, sizes: Sequence[int]) -> int:
+    n = 1
+    for label in labels:
+        n *= sizes[label]
+    return n
 
 
 def _lies(term: Axes, batch: Axes, own: Axes, summed: Axes) -> bool:
@@ -311,18 +350,19 @@ def _where_they_lie(products: Sequence[_Product], arrays: Sequence[Any]) -> Any:
     """The result without binding a kernel; None where it is not as simple as that."""
     ways = []
     for one in products:
-        is_matrix = len(one.lhs) == len(one.rhs) == 2 and one.lhs[1] == one.rhs[0]
+        _, lhs, rhs, *_ = one.step
+        is_matrix = len(lhs) == len(rhs) == 2 and lhs[1] == rhs[0]
         way = way_where_they_lie(one.amounts[:4], one.amounts.nbytes, arrays[0].dtype, is_matrix)
         if way is None or (way != "plain" and len(products) > 1):
             return None
         ways.append(way)
     held = [*arrays]
     for one, way in zip(products, ways, strict=True):
-        i, j = one.operands
+        (i, j), lhs, rhs, parts, _ = one.step
         batch, m, n, k, _ = one.amounts
-        last = one.roles.summed[-1]
-        left = matrices(held[i], batch, (m, k), one.lhs[-1] == last)
-        right = matrices(held[j], batch, (k, n), one.rhs[-1] != last or n == 1)
+        last = parts.summed[-1]
+        left = matrices(held[i], batch, (m, k), lhs[-1] == last)
+        right = matrices(held[j], batch, (k, n), rhs[-1] != last or n == 1)
         held.append(multiply_where_they_lie(left, right, way).reshape(one.shape))
         held[i] = held[j] = None
     return held[-1]
@@ -337,14 +377,14 @@ def _multiplied(products: Sequence[_Product], arrays: Sequence[Any], order: Axes
         return None
     made = ArraySpec(dtype, one.shape)
     if order is not None:
-        lhs, rhs = (ArraySpec(dtype, arrays[k].shape) for k in one.operands)
+        lhs, rhs = (ArraySpec(dtype, arrays[k].shape) for k in one.step.operands)
         made = _as_shown(one, lhs, rhs, made, order)
     if made.nbytes >= LARGE and not too_early():
         return None
     out = in_layout(made, partial(fresh, dtype=dtype, before=max(x.nbytes for x in arrays)))
     factors = [
-        _broadcast(arrays[k], term, one.labels)
-        for k, term in zip(one.operands, (one.lhs, one.rhs), strict=True)
+        _broadcast(arrays[k], term, one.step.labels)
+        for k, term in zip(one.step.operands, (one.step.lhs, one.step.rhs), strict=True)
     ]
     with counted():
         return quietly(np.multiply, *factors, out=out)
@@ -362,9 +402,9 @@ def _bound(products: Sequence[_Product], arrays: Sequence[Any], order: Axes | No
     specs = [ArraySpec(x.dtype, x.shape) for x in arrays]
     calls: list[tuple[Attrs, tuple[ArraySpec, ...], tuple[ArraySpec, ...]]] = []
     for one in products:
-        i, j = one.operands
+        i, j = one.step.operands
         made = ArraySpec(specs[0].dtype, one.shape)
-        if order is not None and not one.roles.summed and one is products[-1]:
+        if order is not None and not one.step.roles.summed and one is products[-1]:
             made = _as_shown(one, specs[i], specs[j], made, order)
         specs.append(made)
         calls.append((one.attrs, (specs[i], specs[j]), (made,)))
@@ -373,11 +413,11 @@ def _bound(products: Sequence[_Product], arrays: Sequence[Any], order: Axes | No
         own_threads = any(
             backend.uses_threads("dot_general", *call)
             for one, call in zip(products, calls, strict=True)
-            if one.roles.summed
+            if one.step.roles.summed
         )
         kernels = [backend.bind("dot_general", *each, own_threads) for each in calls]
     for one, kernel, (_, _, (made,)) in zip(products, kernels, calls, strict=True):
-        i, j = one.operands
+        i, j = one.step.operands
         # no call has been before this one whose memory would be lent
         out = in_layout(made, partial(fresh, dtype=made.dtype, before=before))
         held.append(kernel(held[i], held[j], out=out))
