@@ -48,10 +48,24 @@ def blas_core() -> str | None:
 def is_openblas() -> bool:
     """Whether NumPy says that it was built with the OpenBLAS of the wheels, for an x86-64 processor. To ask
     what it is linked with (`of_blas`) takes thirty times as long, and does not tell how that was built."""
+    return bool(openblas_version())
+
+
+def openblas_version() -> tuple[int, ...]:
+    """The version of that OpenBLAS, as (0, 3, 31); () where it is another library or processor."""
     built: dict[str, Any] = getattr(np.__config__, "CONFIG", {})
-    name = built.get("Build Dependencies", {}).get("blas", {}).get("name")
+    blas = built.get("Build Dependencies", {}).get("blas", {})
     cpu = built.get("Machine Information", {}).get("host", {}).get("cpu")
-    return name == "scipy-openblas" and cpu == "x86_64"
+    if blas.get("name") != "scipy-openblas" or cpu != "x86_64":
+        return ()
+    numbers = str(blas.get("version", "")).split(".")[:3]
+    return tuple(map(int, numbers)) if all(map(str.isdecimal, numbers)) else (0,)
+
+
+def cblas(function: str) -> Any:
+    """This function of the wheels' OpenBLAS, by its name in CBLAS and with integers of 64 bits; None where
+    there is none."""
+    return getattr(_library(), f"scipy_cblas_{function}64_", None)
 
 
 def of_blas(function: str) -> Any:

@@ -86,7 +86,7 @@ class _Letters(NamedTuple):
 
     terms: tuple[Axes, ...]
     shown: Axes
-    count: int
+    amount: int  # of letters
 
 
 _LETTERS: Quick[_Letters | Literal[False]] = Quick("equations of first calls", 1024)
@@ -192,7 +192,7 @@ def _network_of(text: str, arrays: Sequence[Any]) -> _Network | None:
         _LETTERS.put(text, letters)
     if letters is False or len(letters.terms) != len(arrays):
         return None
-    dtype, sizes = arrays[0].dtype, [0] * letters.count
+    dtype, sizes = arrays[0].dtype, [0] * letters.amount
     if dtype.char not in RATES or not dtype.isnative or dtype.metadata:
         return None
     for term, x in zip(letters.terms, arrays, strict=True):

@@ -21,6 +21,7 @@ from ..cost_model import ENOUGH, LONG, SHARED, THREADED, WIDE
 from ..processor import is_openblas
 from ..spec import Axes, Shape
 from .blas import ONE_BLAS_THREAD
+from .blas_batch import multiply_batch
 from .buffers import empty
 from .quiet import fill, quietly
 from .threads import has_begun, parallel_for
@@ -99,13 +100,16 @@ def multiply(left: Any, right: Any, product: Any, way: Way) -> Any:
 def multiply_once(left: Any, right: Any, product: Any, way: Way) -> Any:
     """The same, to the same bits, for a first call: threads that have not begun would begin too late for few
     small matrices."""
-    *_, m, n = product.shape
-    is_little = product.size * left.shape[-1] <= BEGUN and m * n > HELD
-    if way == "loops" and is_little and not has_begun():
-        with _guard(left, right):
-            _matmul(left, right, product)
+    if way != "loops" or has_begun():
+        return multiply(left, right, product, way)
+    if product.ndim == 3 and multiply_batch(left, right, product):
         return product
-    return multiply(left, right, product, way)
+    *_, m, n = product.shape
+    if product.size * left.shape[-1] > BEGUN or m * n <= HELD:
+        return multiply(left, right, product, way)
+    with _guard(left, right):
+        _matmul(left, right, product)
+    return product
 
 
 def shared_bytes(

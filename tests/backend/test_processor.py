@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -32,9 +34,32 @@ def test_functions_of_blas() -> None:
     assert not processor.is_openblas() or ask is not None
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "cpu", "expected"),
+    [
+        ("scipy-openblas", "0.3.31.188.0", "x86_64", (0, 3, 31)),
+        ("scipy-openblas", "0.3.27", "x86_64", (0, 3, 27)),
+        ("scipy-openblas", "0.3.27", "aarch64", ()),
+        ("mkl", "2024.1", "x86_64", ()),
+        ("scipy-openblas", "unknown", "x86_64", (0,)),
+    ],
+)
+def test_the_version_of_the_wheels_blas(
+    name: str, version: str, cpu: str, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {
+        "Build Dependencies": {"blas": {"name": name, "version": version}},
+        "Machine Information": {"host": {"cpu": cpu}},
+    }
+    monkeypatch.setattr(np.__config__, "CONFIG", known, raising=False)
+    assert processor.openblas_version() == expected
+    assert processor.is_openblas() == bool(expected)
+
+
 def test_no_blas_is_known_of_another_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(np.__config__, "CONFIG", {}, raising=False)
     assert not processor.is_openblas()
+    assert processor.openblas_version() == ()
     monkeypatch.setattr(processor, "_library", lambda: None)
     assert processor.of_blas("get_num_threads") is None
     assert processor.blas_core() is None
