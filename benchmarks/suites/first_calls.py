@@ -18,8 +18,8 @@ from ..cold import CONTENDERS
 from ..harness import OURS, CaseResult
 from .einsum import INSTANCES, SMALL
 
-ROUNDS, MORE = 3, 7  # and of calls that take less than
-SHORT = 0.05  # seconds: single ones differ by half
+ROUNDS = ((0.005, 15), (0.05, 9), (1.0, 5), (float("inf"), 3))
+"""How often, for calls of less than so many seconds: single ones of short calls differ by half."""
 QUICK = ("einloom", "np.einsum")
 LIMIT = 30  # seconds for a process, its imports included
 
@@ -41,10 +41,9 @@ def cold(quick: bool) -> Iterator[CaseResult]:
                 time_rounds(result, file, reference, QUICK, 1)
             else:
                 first = call(OURS, file, reference)  # what it compiles is on disk for the rounds
-                is_short = not isinstance(first, str) and first[0] < SHORT
-                time_rounds(
-                    result, file, reference, tuple(CONTENDERS), MORE if is_short else ROUNDS
-                )
+                seconds = 1.0 if isinstance(first, str) else first[0]
+                rounds = next(count for most, count in ROUNDS if seconds < most)
+                time_rounds(result, file, reference, tuple(CONTENDERS), rounds)
         yield result
 
 
