@@ -48,18 +48,23 @@ def blas_core() -> str | None:
 def is_openblas() -> bool:
     """Whether NumPy says that it was built with the OpenBLAS of the wheels, for an x86-64 processor. To ask
     what it is linked with (`of_blas`) takes thirty times as long, and does not tell how that was built."""
-    return bool(openblas_version())
+    blas, cpu = _built()
+    return blas.get("name") == "scipy-openblas" and cpu == "x86_64"
 
 
 def openblas_version() -> tuple[int, ...]:
     """The version of that OpenBLAS, as (0, 3, 31); () where it is another library or processor."""
-    built: dict[str, Any] = getattr(np.__config__, "CONFIG", {})
-    blas = built.get("Build Dependencies", {}).get("blas", {})
-    cpu = built.get("Machine Information", {}).get("host", {}).get("cpu")
-    if blas.get("name") != "scipy-openblas" or cpu != "x86_64":
+    if not is_openblas():
         return ()
-    numbers = str(blas.get("version", "")).split(".")[:3]
+    numbers = str(_built()[0].get("version", "")).split(".")[:3]
     return tuple(map(int, numbers)) if all(map(str.isdecimal, numbers)) else (0,)
+
+
+def _built() -> tuple[dict[str, Any], str | None]:
+    """What NumPy says of the BLAS that it was built with, and of the processor that it was built for."""
+    built: dict[str, Any] = getattr(np.__config__, "CONFIG", {})
+    cpu = built.get("Machine Information", {}).get("host", {}).get("cpu")
+    return built.get("Build Dependencies", {}).get("blas", {}), cpu
 
 
 def cblas(function: str) -> Any:

@@ -216,18 +216,20 @@ def _letters_of(text: str) -> _Letters | None:
     left, arrow, shown = text.partition("->")
     if " " in text:
         left, shown = left.replace(" ", ""), shown.replace(" ", "")
-    terms = left.split(",")
-    if not 2 <= len(terms) <= MOST_OPERANDS or not all(map(str.isalpha, terms)):
+    letters = left.replace(",", "")
+    if not letters.isalpha():
         return None
     if not arrow:  # as NumPy has it
-        shown = "".join(sorted([x for x in left.replace(",", "") if left.count(x) == 1]))
-    number = {letter: k for k, letter in enumerate(dict.fromkeys("".join(terms)))}
-    if not number.keys() >= set(shown):
+        shown = "".join(sorted([x for x in letters if letters.count(x) == 1]))
+    number: dict[str, int] = {}
+    found = [tuple([number.setdefault(x, len(number)) for x in own]) for own in left.split(",")]
+    output = tuple([number.get(x, -1) for x in shown])
+    if not 2 <= len(found) <= MOST_OPERANDS or -1 in output:
         return None
-    if any(len(set(x)) != len(x) for x in (*terms, shown)):
-        return None
-    *found, output = [tuple([number[letter] for letter in x]) for x in (*terms, shown)]
-    return _Letters(tuple(found), output, len(number))
+    for term in (*found, output):
+        if len(set(term)) != len(term):
+            return None
+    return _Letters(tuple(found), output, len(number)) if all(found) else None
 
 
 def _plain(plan: Plan) -> _Network | None:
