@@ -37,6 +37,7 @@ from .network import Network
 from .notation import Notation, resolve
 from .once import for_few_calls
 from .plan import Plan
+from .plan_cache import name_of
 
 _EXPRESSIONS: Cache[Expression | InLine] = Cache(
     "expressions", 1024, weigh=lambda expression: expression.weight
@@ -190,7 +191,8 @@ def einsum(
     if expression is None:
         with collected_later() if _is_prepared_soon(optimize, len(checked)) else nullcontext():
             plan = _planned(notation, checked, out, asked)
-            expression = in_line(plan) or for_few_calls(plan)
+            is_ours = name_of(optimize) is not None and not notation.groups
+            expression = in_line(plan, is_ours) or for_few_calls(plan)
         if key is not None:
             _EXPRESSIONS.put(key, expression)
             if is_plain:

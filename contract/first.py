@@ -186,13 +186,13 @@ def are_left_to_blas(plan: Plan) -> bool:
 def _network_of(text: str, arrays: Sequence[Any]) -> _Network | None:
     """Of row-major arrays of one dtype of BLAS, whose equation names each axis by a letter; None if some axis
     has size 0 or is broadcast, or some operand is one number."""
-    letters = _LETTERS.items.get(text)
+    letters = _LETTERS.get(text)
     if letters is None:
         letters = _letters_of(text) or False
         _LETTERS.put(text, letters)
     if letters is False or len(letters.terms) != len(arrays):
         return None
-    dtype, sizes = arrays[0].dtype, [0] * letters.amount
+    dtype, sizes = arrays[0].dtype, [0] * letters.amount  # 0: not seen yet
     if dtype.char not in RATES or not dtype.isnative or dtype.metadata:
         return None
     for term, x in zip(letters.terms, arrays, strict=True):
@@ -202,12 +202,10 @@ def _network_of(text: str, arrays: Sequence[Any]) -> _Network | None:
         if not flags.c_contiguous or not flags.aligned or len(shape) != len(term):
             return None
         for label, n in zip(term, shape, strict=True):
-            if sizes[label] != n:
-                if sizes[label]:
+            if sizes[label] != n or n < 1:
+                if sizes[label] or n < 1:
                     return None
                 sizes[label] = n
-    if 0 in sizes:
-        return None
     return _without_ones(letters.terms, letters.shown, sizes, dtype.itemsize)
 
 
@@ -277,7 +275,7 @@ def _products(network: _Network, path: Sequence[int]) -> list[_Product] | None:
     where the layout pass may give an array another order."""
     terms, _, output, sizes, itemsize = network
     key = terms, output, tuple(path)
-    steps = _STEPS.items.get(key)
+    steps = _STEPS.get(key)
     if steps is None:
         steps = _steps(*key) or False
         _STEPS.put(key, steps)

@@ -16,23 +16,20 @@ from typing import Any, cast
 import numpy as np
 
 from .._base.options import get_options
-from ..backend.cost_model import RATES, CostModel
+from ..backend.cost_model import RATES
 from ..backend.cpu import cpu
 from ..backend.spec import Axes, Shape
 from .delivery import CHECK_FROM, deliver
 from .in_line_steps import Pair, Step, steps_of
 from .once import save_enough
 from .plan import Plan
+from .planners.problem import MODEL
 
 FROM = 9  # operands
 MOST = 1 << 28  # multiplications
 IDLE = 4  # arrays whose memory waits for the next ones
 WASTE = 2  # times as much memory as an array needs, at most
 BEGUN = 1e-5  # seconds of one product that no kernel saves
-ORDERED = ("path given", "parentheses")  # planners of which the caller gave the order of steps
-MODEL = (
-    CostModel()
-)  # the shipped one: to look for this machine's takes as long as to choose ten steps
 
 
 class _Room:
@@ -107,9 +104,13 @@ class InLine:
         return result if out is None else self.backend.assign(out, result)
 
 
-def in_line(plan: Plan) -> InLine | None:
+def in_line(plan: Plan, is_free: bool = True) -> InLine | None:
     """What runs this plan in line; None where it does other things than products, has few operands, takes
-    long, or kernels might be worth waiting for."""
+    long, or kernels might be worth waiting for. `is_free`: whether the order of steps is ours to choose.
+
+    What it takes is told by the shipped model, as planning is: to look for this machine's takes as long as to
+    choose ten steps, and results would depend on it.
+    """
     network, now = plan.network, get_options()
     if len(network.terms) < FROM or now.asks_for_kernels or not now.patience:
         return None
@@ -119,7 +120,6 @@ def in_line(plan: Plan) -> InLine | None:
     kept, held = terms
     wanted = tuple([x for x in network.output_axes if network.extents[x] > 1])
     path = cast(Sequence[Pair], plan.ssa_path)
-    is_free = not plan.planner.startswith(ORDERED)
     found = steps_of(path, held, wanted, network.extents, is_free)
     if found is None:
         return None

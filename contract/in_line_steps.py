@@ -11,13 +11,14 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from operator import ne
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from ..backend.spec import Axes, Shape
 from .roles import roles
 
+Lie = Literal["own first", "summed first"]  # after loops: how the labels of an operand lie
 EACH = 1 << 11  # multiplications of each of many small products instead of a copy
 Pair = tuple[int, int]
 Labels = frozenset[int]
@@ -95,12 +96,16 @@ def steps_of(
 
     is_free: whether a network without open labels may be contracted `towards` another edge of the tree.
     """
-    results = _results(path, held, wanted, len(extents))
-    if results is None:
+    holders = [0] * len(extents)
+    for term in (*held, wanted):
+        for label in term:
+            holders[label] += 1
+    if 1 in holders:
         return None
+    results = _results(path, held, holders)
     if is_free and not wanted and (other := towards(path, held, results, extents)) is not None:
         path = other
-        results = _results(path, held, wanted, len(extents)) or []
+        results = _results(path, held, holders)
     n, labels = len(held), [*held]
     later: list[Labels | None] = [None] * (n + len(path))  # what the step that reads an array keeps
     for (i, j), result in zip(path, results, strict=True):
@@ -116,25 +121,17 @@ def steps_of(
     return steps, labels[-1]
 
 
-def _results(
-    path: Sequence[Pair], held: Sequence[Axes], wanted: Axes, count: int
-) -> list[Labels] | None:
-    """The labels of what each step makes; None if some label of one tensor alone is summed."""
-    holders = [0] * count
-    for term in (*held, wanted):
-        for label in term:
-            holders[label] += 1
-    if 1 in holders:
-        return None
-    most = max(holders, default=0)
+def _results(path: Sequence[Pair], held: Sequence[Axes], holders: Sequence[int]) -> list[Labels]:
+    """The labels of what each step makes, where so many tensors, the result among them, hold each label."""
+    left, has_many = [*holders], max(holders, default=0) > 2
     sets = [*map(frozenset, held)]
     for i, j in path:
         a, b = sets[i], sets[j]
         made = a ^ b
-        if most > 2:
-            stay = [x for x in a & b if holders[x] > 2]
+        if has_many:
+            stay = [x for x in a & b if left[x] > 2]
             for label in stay:
-                holders[label] -= 1
+                left[label] -= 1
             made = made.union(stay)
         sets.append(made)
     return sets[len(held) :]
@@ -227,38 +224,37 @@ def product(
         pair, a, b, first, second = pair[::-1], b, a, second, first
         rows, columns, m, n, labels = columns, rows, n, m, swapped
     if cut is None:
-        lhs = _matrices(a, first, 0, loops + rows + summed, (*batch, m, k), (*batch, k, m))
-        rhs = _matrices(b, second, 1, loops + summed + columns, (*batch, k, n), (*batch, n, k))
+        lhs = _matrices(a, first, "own first", loops + rows + summed, (*batch, m, k))
+        rhs = _matrices(b, second, "summed first", loops + summed + columns, (*batch, k, n))
     else:
         many, size = _size(cut[0], extents), _size(cut[1], extents)
         batch = (many,)
         if second is None:
             n = size
-            lhs = _matrices(a, first, 0, (), (m, k), (k, m))
+            lhs = _matrices(a, first, "own first", rows + summed, (m, k))
             rhs = Matrices(None, (many, k, n), False, 0)
         else:
             m = size
             lhs = Matrices(None, (many, k, m), True, 0)
-            rhs = _matrices(b, second, 1, (), (k, n), (n, k))
+            rhs = _matrices(b, second, "summed first", summed + columns, (k, n))
     shape = tuple([extents[x] for x in labels])
     return Step(pair, lhs, rhs, (*batch, m, n), shape, k), labels
 
 
-def _lies(axes: Axes, loops: Axes, own: Axes, summed: Axes) -> int | None:
-    """0 for [loops, own, summed], 1 for [loops, summed, own], None for any other order."""
+def _lies(axes: Axes, loops: Axes, own: Axes, summed: Axes) -> Lie | None:
+    """None for any other order."""
     if axes == loops + own + summed:
-        return 0
-    return 1 if axes == loops + summed + own else None
+        return "own first"
+    return "summed first" if axes == loops + summed + own else None
 
 
-def _matrices(
-    axes: Axes, lies: int | None, straight: int, order: Axes, shape: Shape, turned: Shape
-) -> Matrices:
+def _matrices(axes: Axes, lies: Lie | None, straight: Lie, order: Axes, shape: Shape) -> Matrices:
+    """An operand as matrices of this shape: as it lies if that is `straight`, turned if it lies the other
+    way, copied to this order of its labels otherwise."""
     if lies == straight:
         return Matrices(None, shape, False, 0)
     if lies is not None:
-        # labels of one kind alone lie in both ways
-        return Matrices(None, turned, True, 0)
+        return Matrices(None, (*shape[:-2], shape[-1], shape[-2]), True, 0)
     return Matrices(tuple([axes.index(x) for x in order]), shape, False, math.prod(shape))
 
 

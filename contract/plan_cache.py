@@ -90,7 +90,9 @@ def remembering(planner: Planner, choice: Any) -> Planner:
 
 def _may_be_soon(network: Network, problem: Problem) -> bool:
     """Whether the search may take no longer than the form."""
-    return not problem.waits and few_of(problem) < len(network.terms) <= CHEAP
+    if problem.waits or problem.budget is not None or problem.seconds is not None:
+        return False
+    return few_of(problem) < len(network.terms) <= CHEAP
 
 
 def _pays(name: str, network: Network, problem: Problem) -> bool:

@@ -100,12 +100,14 @@ def multiply(left: Any, right: Any, product: Any, way: Way) -> Any:
 def multiply_once(left: Any, right: Any, product: Any, way: Way) -> Any:
     """The same, to the same bits, for a first call: threads that have not begun would begin too late for few
     small matrices."""
-    if way != "loops" or has_begun():
+    *_, m, n = product.shape
+    if (
+        way != "loops" or has_begun() or m * n <= HELD
+    ):  # long sums of few elements are made in pieces
         return multiply(left, right, product, way)
     if product.ndim == 3 and multiply_batch(left, right, product):
         return product
-    *_, m, n = product.shape
-    if product.size * left.shape[-1] > BEGUN or m * n <= HELD:
+    if product.size * left.shape[-1] > BEGUN:
         return multiply(left, right, product, way)
     with _guard(left, right):
         _matmul(left, right, product)

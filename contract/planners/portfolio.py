@@ -102,20 +102,25 @@ def _exact(graph: Graph, problem: Problem) -> Found:
 
 def soon(network: Network, problem: Problem) -> Candidate | None:
     """What `auto` finds among many tensors, where the contraction is worth no more than the little that is
-    always spent, a greedy run and perhaps one more; else None, after the first."""
-    is_short = True
+    always spent: a greedy run and perhaps one more, or dynamic programming where there is no cycle. Else
+    None, after the first run. For problems without budget and seconds."""
+    is_short, stopped = True, False  # stopped: by the user, who is answered with what there is
 
     def search(graph: Graph, _: float) -> Found:
-        nonlocal is_short
+        nonlocal is_short, stopped
         if graph.n <= most:
             return _exact(graph, problem)
         portfolio = _Portfolio(graph, problem, None)
         is_short = is_short and portfolio.is_short
-        return portfolio.found() if is_short else portfolio.answer()
+        if stopped or not is_short:
+            return portfolio.answer()
+        found = portfolio.found()
+        stopped = not found.complete
+        return found
 
     most = few_of(problem)
     found = by_parts(network, search, "auto", most)
-    return found if is_short else None
+    return found if is_short or stopped else None
 
 
 def best_tree(
@@ -231,9 +236,7 @@ class _Portfolio:
     @property
     def is_short(self) -> bool:
         """Whether no more is spent than on any network of its size."""
-        if self.long or self.end is not None or self.problem.budget is not None:
-            return False
-        return worth(self.problem, self.best[0].cost) <= FLOOR * self.graph.n
+        return not self.long and worth(self.problem, self.best[0].cost) <= FLOOR * self.graph.n
 
     def _search(self) -> None:
         if self._cuts_bonds():

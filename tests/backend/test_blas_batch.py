@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,16 @@ def batch(rng: np.random.Generator, count: int, m: int, n: int, dtype: str, turn
 
 
 @pytest.fixture
+def forgetful() -> Iterator[None]:
+    """What is known of BLAS is asked anew, before and after."""
+    blas_batch._found.cache_clear()
+    yield
+    blas_batch._found.cache_clear()
+
+
+@pytest.fixture
 def has_call() -> None:
-    """With more threads allowed than BLAS has, where it has such a call and threads."""
+    """BLAS has such a call, and threads."""
     ask = processor.of_blas("get_num_threads")
     if blas_batch._found("d") is None or ask() < 2:
         pytest.skip("NumPy's BLAS has no such call, or one thread")
@@ -66,6 +75,7 @@ def test_batches_of_which_one_is_the_same_for_all(rng: np.random.Generator) -> N
         np.testing.assert_allclose(product, one @ right)
 
 
+@pytest.mark.usefixtures("forgetful")
 def test_what_it_is_not_for(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     def is_done(m: int, n: int, k: int, threads: int = 64) -> bool:
         left, right = np.ones((3, m, k)), np.ones((3, k, n))
@@ -91,4 +101,3 @@ def test_what_it_is_not_for(rng: np.random.Generator, monkeypatch: pytest.Monkey
     monkeypatch.setattr(blas_batch, "cblas", lambda name: None)
     blas_batch._found.cache_clear()
     assert not is_done(128, 128, 128)
-    blas_batch._found.cache_clear()

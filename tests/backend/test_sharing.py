@@ -245,6 +245,22 @@ def test_threads_that_have_not_begun(
     assert found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("threads", [2, 8, 64])
+@pytest.mark.parametrize("shape", [(8, 20, 3000, 20), (8, 18, 3100, 22), (9, 128, 100, 128)])
+def test_first_calls_add_up_as_all_others_do(
+    shape: Any, threads: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Previously failed: long sums of small results, which many threads make in pieces."""
+    loops, m, k, n = shape
+    left = rng.standard_normal((loops, m, k)).astype("f4")
+    right = rng.standard_normal((loops, k, n)).astype("f4")
+    with options(threads=threads):
+        expected = multiply(left, right, np.empty((loops, m, n), "f4"), "loops")
+        monkeypatch.setattr(sharing, "has_begun", lambda: False)
+        found = multiply_once(left, right, np.empty((loops, m, n), "f4"), "loops")
+    assert found.tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize(
     ("m", "n", "k", "dtype", "expected"),
     [

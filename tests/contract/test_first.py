@@ -343,3 +343,55 @@ def test_a_label_is_a_letter(rng: np.random.Generator, made: list[bool]) -> None
     assert alike(einsum("αβ,βγ->αγ", *operands), operands[0] @ operands[1])
     einsum("α1,1γ->αγ", *operands)
     assert made == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,ij->i", [(3, 0), (3, 1)]),
+        ("ij,ij->i", [(3, 1), (3, 0)]),
+        ("ij,jk->ik", [(3, 0), (1, 4)]),
+        ("ij,jk->ik", [(3, 0), (0, 4)]),
+        ("i,i->i", [(0,), (1,)]),
+        ("ij,jk,kl->il", [(3, 0), (1, 4), (4, 2)]),
+    ],
+)
+def test_axes_of_size_0(equation: str, shapes: Any) -> None:
+    """Previously failed: 0 was taken for a size not seen yet."""
+    arrays = [np.ones(shape) for shape in shapes]
+    expected = np.einsum(equation, *arrays)
+    for _ in range(3):
+        np.testing.assert_array_equal(einsum(equation, *arrays), expected)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,jk->ik", [(3, 0), (5, 4)]),
+        ("ij,jk->ik", [(3, 5), (0, 4)]),
+        ("i,i->i", [(0,), (5,)]),
+        ("bij,bjk->bik", [(0, 3, 4), (7, 4, 5)]),
+    ],
+)
+def test_sizes_of_0_and_more_do_not_agree(equation: str, shapes: Any) -> None:
+    for _ in range(2):
+        with pytest.raises(einloom.ShapeError, match="sizes must agree"):
+            einsum(equation, *[np.ones(shape) for shape in shapes])
+
+
+def test_an_equation_seen_before_with_other_arrays(rng: np.random.Generator) -> None:
+    for dtype, sizes in (
+        ("f8", (3, 4, 5)),
+        ("c8", (4, 1, 6)),
+        ("f4", (7, 7, 7)),
+        ("i8", (2, 3, 4)),
+    ):
+        i, j, k = sizes
+        check("ij,jk->ik", [x.astype(dtype) for x in draw(rng, [(i, j), (j, k)], "f8")])
+    with pytest.raises(einloom.ShapeError, match="has 3 axes"):
+        einsum("ij,jk->ik", np.ones((2, 3, 4)), np.ones((3, 4)))
+    einloom.clear_caches()
+    for n in (3, 4, 5):
+        einsum("ij,jk->ik", np.ones((2, n)), np.ones((n, 3)))
+    info = einloom.cache_info()
+    assert info["equations of first calls"][:2] == info["steps of first calls"][:2] == (2, 1)

@@ -25,7 +25,7 @@ from einloom import Network, Plan
 from einloom.contract import plan_cache
 from einloom.contract.canonical import canonical
 from einloom.contract.cost import total_cost
-from einloom.contract.planners import PLANNERS, Candidate, Problem, planner
+from einloom.contract.planners import PLANNERS, Candidate, Problem, planner, portfolio
 from einloom.contract.planners.portfolio import soon
 
 Log = pytest.LogCaptureFixture
@@ -136,6 +136,26 @@ def test_what_is_planned_soon_is_planned_as_ever() -> None:
             assert candidate == PLANNERS["auto"](network, problem)
             found += 1
     assert 20 <= found < 40
+
+
+def test_an_interrupt_ends_what_is_planned_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Previously failed: where the next part was not light all was searched once more."""
+    one, other = light(random.Random(4), 60), regular(4, 60, 1, size=4)
+    terms = [*one.terms, *(tuple(x + 1000 for x in term) for term in other.terms)]
+    sizes = dict(enumerate(one.extents)) | {1000 + k: n for k, n in enumerate(other.extents)}
+    network, problem = Network(terms, (), sizes), Problem(waits=False)
+    assert soon(network, problem) is None
+    calls: list[int] = []
+
+    def interrupted(self: Any) -> None:
+        calls.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(portfolio._Portfolio, "_search", interrupted)
+    found = soon(network, problem)
+    assert found is not None
+    assert not found.complete
+    assert len(calls) == 1
 
 
 def test_einsum_of_a_light_network_asks_for_no_form() -> None:

@@ -107,6 +107,15 @@ class Quick(Generic[V]):
         self.hits = self.misses = 0  # calls of several threads at once may be counted as one
         _REGISTRY[name] = self
 
+    def get(self, key: Hashable) -> V | None:
+        """What is kept, counted."""
+        value = self.items.get(key)
+        if value is None:
+            self.misses += 1
+        else:
+            self.hits += 1
+        return value
+
     def put(self, key: Hashable, value: V) -> None:
         if len(self.items) >= self.maxsize:
             self.items.clear()
