@@ -16,11 +16,8 @@ import numpy as np
 from ..._base.options import num_threads
 from ..processor import cblas, of_blas, openblas_version
 
-SINCE = (
-    0,
-    3,
-    31,
-)  # the first version that was tried, 0.3.34 the last: the call is one of its documented ones
+# the first version that was tried; 0.3.34 was too, and the call is one of those that its makers describe
+SINCE = (0, 3, 31)
 # multiplications of one product: for fewer that version jumps to no address (interface/gemm_batch.c takes
 # the place of a small kernel in a table for the kernel itself); 0.3.34 does not
 LEAST = 100**3

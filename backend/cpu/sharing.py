@@ -101,9 +101,8 @@ def multiply_once(left: Any, right: Any, product: Any, way: Way) -> Any:
     """The same, to the same bits, for a first call: threads that have not begun would begin too late for few
     small matrices."""
     *_, m, n = product.shape
-    if (
-        way != "loops" or has_begun() or m * n <= HELD
-    ):  # long sums of few elements are made in pieces
+    # long sums of few elements are made in pieces
+    if way != "loops" or has_begun() or m * n <= HELD:
         return multiply(left, right, product, way)
     if product.ndim == 3 and multiply_batch(left, right, product):
         return product
