@@ -33,11 +33,12 @@ from ..backend.cpu.quiet import quietly
 from ..backend.matrices import contraction_of, is_tall
 from ..backend.spec import LARGE, ArraySpec, Axes, Shape
 from ..program.passes.layout_assignment import along
+from .cost import size_of
 from .delivery import CHECK_FROM
 from .plan import Plan
 from .planners.core.run import exact_path
 from .planners.problem import Problem
-from .roles import Roles, is_better_swapped, roles
+from .roles import Roles, is_better_swapped, lies, roles
 
 MOST_OPERANDS = 8
 FEW = 1 << 24  # multiplications of a product of any shape,
@@ -284,8 +285,8 @@ def _products(network: _Network, path: Sequence[int]) -> list[_Product] | None:
     found = []
     for step in steps:
         batch, rows, columns, summed = step.roles
-        many, m, n = _size(batch, sizes), _size(rows, sizes), _size(columns, sizes)
-        k = _size(summed, sizes)
+        many, m, n = size_of(batch, sizes), size_of(rows, sizes), size_of(columns, sizes)
+        k = size_of(summed, sizes)
         if itemsize * many * m * n >= CHECK_FROM:
             return None
         amounts = Amounts(many, m, n, k, itemsize * many * (m * k + k * n + m * n))
@@ -312,23 +313,11 @@ def _steps(terms: tuple[Axes, ...], output: Axes, path: tuple[int, ...]) -> list
         batch, rows, columns, summed = parts = roles(a, b, kept)
         if any(x not in kept for x in rows + columns):
             return None
-        if summed and not (_lies(a, batch, rows, summed) and _lies(b, batch, columns, summed)):
+        if summed and None in (lies(a, batch, rows, summed), lies(b, batch, columns, summed)):
             return None
         held.append(batch + rows + columns)
         found.append(_Step((i, j), a, b, parts, held[-1]))
     return found
-
-
-def _size(labels: Axes, sizes: Sequence[int]) -> int:
-    n = 1
-    for label in labels:
-        n *= sizes[label]
-    return n
-
-
-def _lies(term: Axes, batch: Axes, own: Axes, summed: Axes) -> bool:
-    """Whether an operand in row-major order is a batch of matrices."""
-    return term in (batch + own + summed, batch + summed + own)
 
 
 def _axes(labels: Axes, of: Axes) -> Axes:

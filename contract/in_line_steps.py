@@ -11,17 +11,16 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from operator import ne
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..backend.spec import Axes, Shape
-from .roles import roles
+from .cost import Labels, size_of
+from .roles import Lie, lies, roles
 
-Lie = Literal["own first", "summed first"]  # after loops: how the labels of an operand lie
 EACH = 1 << 11  # multiplications of each of many small products instead of a copy
 Pair = tuple[int, int]
-Labels = frozenset[int]
 
 
 class Room(Protocol):
@@ -159,7 +158,7 @@ def towards(
             result = results[at - n]
             stays = [x in result for x in held[leaf]]
             if sum(map(ne, stays, stays[1:])) > 1:
-                size = _size(held[leaf], extents)
+                size = size_of(held[leaf], extents)
                 # of three runs or more those that are summed are apart, or those that are kept, or both
                 gain += size * (_runs(stays, False) > 1) - size * (_runs(stays, True) > 1)
             row.append(leaf)
@@ -204,9 +203,9 @@ def product(
     """The product of operands with these labels, in that of their two orders which whoever comes later reads
     at once, and the labels of what it makes."""
     loops, rows, columns, summed = roles(a, b, result)
-    many, m, n, k = [_size(group, extents) for group in (loops, rows, columns, summed)]
+    many, m, n, k = [size_of(group, extents) for group in (loops, rows, columns, summed)]
     batch = (many,) if loops else ()
-    first, second = _lies(a, loops, rows, summed), _lies(b, loops, columns, summed)
+    first, second = lies(a, loops, rows, summed), lies(b, loops, columns, summed)
     labels, swapped = loops + rows + columns, loops + columns + rows
     cut = None
     if not loops and (first is None) is not (second is None):
@@ -227,7 +226,7 @@ def product(
         lhs = _matrices(a, first, "own first", loops + rows + summed, (*batch, m, k))
         rhs = _matrices(b, second, "summed first", loops + summed + columns, (*batch, k, n))
     else:
-        many, size = _size(cut[0], extents), _size(cut[1], extents)
+        many, size = size_of(cut[0], extents), size_of(cut[1], extents)
         batch = (many,)
         if second is None:
             n = size
@@ -239,13 +238,6 @@ def product(
             rhs = _matrices(b, second, "summed first", summed + columns, (k, n))
     shape = tuple([extents[x] for x in labels])
     return Step(pair, lhs, rhs, (*batch, m, n), shape, k), labels
-
-
-def _lies(axes: Axes, loops: Axes, own: Axes, summed: Axes) -> Lie | None:
-    """None for any other order."""
-    if axes == loops + own + summed:
-        return "own first"
-    return "summed first" if axes == loops + summed + own else None
 
 
 def _matrices(axes: Axes, lies: Lie | None, straight: Lie, order: Axes, shape: Shape) -> Matrices:
@@ -265,7 +257,7 @@ def _cut(axes: Axes, summed: Axes, other: int, extents: Sequence[int]) -> tuple[
     before, after = axes[:at], axes[at + len(summed) :]
     if not before or not after or axes[at : at + len(summed)] != summed:
         return None
-    each = other * _size(after, extents)
+    each = other * size_of(after, extents)
     return (before, after) if each >= EACH else None
 
 
@@ -276,7 +268,3 @@ def _is_fit(labels: Axes, later: Labels | None, wanted: Axes) -> bool:
         return labels == wanted
     stays = [x in later for x in labels]
     return sum(map(ne, stays, stays[1:])) < 2
-
-
-def _size(labels: Axes, extents: Sequence[int]) -> int:
-    return math.prod([extents[x] for x in labels])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ..backend.spec import Axes
 
@@ -33,6 +33,21 @@ def roles(lhs: Axes, rhs: Axes, kept: Container[int]) -> Roles:
         tuple([x for x in rhs if x not in shared]),
         tuple([x for x in shared if x not in kept]),
     )
+
+
+Lie = Literal["own first", "summed first"]
+
+
+def lies(axes: Axes, batch: Axes, own: Axes, summed: Axes) -> Lie | None:
+    """How an operand with these axes is a batch of matrices, which of its two groups comes first; None for
+    any other order.
+
+    >>> [lies(axes, (0,), (1,), (2,)) for axes in ((0, 1, 2), (0, 2, 1), (1, 0, 2))]
+    ['own first', 'summed first', None]
+    """
+    if axes == batch + own + summed:
+        return "own first"
+    return "summed first" if axes == batch + summed + own else None
 
 
 def is_better_swapped(lhs: Axes, rhs: Axes, order: Iterable[int]) -> bool:
