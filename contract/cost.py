@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -47,7 +47,7 @@ def walk(network: Network, tree: ContractionTree) -> Iterator[StepLabels]:
         yield StepLabels(operands, result, union)
 
 
-def size_of(labels: Iterable[int], extents: Sequence[int]) -> int:
+def size_of(labels: Iterable[int], extents: Sequence[int] | Mapping[int, int]) -> int:
     """Elements of a tensor with these labels."""
     return math.prod([extents[label] for label in labels])
 

@@ -14,7 +14,7 @@ Whether such products have compiled kernels that round otherwise than BLAS is de
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -83,11 +83,10 @@ def are_for_blas(products: Sequence[Amounts]) -> bool:
 
 
 class _Letters(NamedTuple):
-    """An equation that names each axis by a letter of its own, these numbered as they appear."""
+    """An equation that names each axis by a letter of its own, whose number is its label."""
 
     terms: tuple[Axes, ...]
     shown: Axes
-    amount: int  # of letters
 
 
 _LETTERS: Quick[_Letters | Literal[False]] = Quick("equations of first calls", 1024)
@@ -100,8 +99,9 @@ class _Network(NamedTuple):
     terms: tuple[Axes, ...]
     shown: Axes
     output: Axes
-    sizes: Sequence[int]
+    sizes: Mapping[int, int]
     itemsize: int
+    has_ones: bool
 
 
 class _Step(NamedTuple):
@@ -145,11 +145,10 @@ def first_result(text: str, arrays: Sequence[Any]) -> Any:
     products = _products(network, path)
     if products is None or not are_for_blas([one.amounts for one in products]):
         return None
-    terms, shown, output, sizes, _ = network
-    operands = [
-        x if len(term) == x.ndim else x.reshape([n for n in x.shape if n > 1])
-        for term, x in zip(terms, arrays, strict=True)
-    ]
+    _, shown, output, sizes, _, has_ones = network
+    operands = arrays
+    if has_ones:
+        operands = [x.reshape([n for n in x.shape if n > 1]) for x in arrays]
     labels = products[-1].step.labels
     perm = None if labels == output else _axes(output, labels)
     # what is shown as it is made, but for the order of its axes, may be made in that order
@@ -193,21 +192,25 @@ def _network_of(text: str, arrays: Sequence[Any]) -> _Network | None:
         _LETTERS.put(text, letters)
     if letters is False or len(letters.terms) != len(arrays):
         return None
-    dtype, sizes = arrays[0].dtype, [0] * letters.amount  # 0: not seen yet
+    dtype = arrays[0].dtype
     if dtype.char not in RATES or not dtype.isnative or dtype.metadata:
         return None
+    sizes: dict[int, int] = {}
+    has_ones = False
     for term, x in zip(letters.terms, arrays, strict=True):
         own, flags, shape = x.dtype, x.flags, x.shape
         if own is not dtype and (own != dtype or own.metadata):
             return None
-        if not flags.c_contiguous or not flags.aligned or len(shape) != len(term):
+        if not flags.c_contiguous or not flags.aligned or len(shape) != len(term) or 0 in shape:
             return None
         for label, n in zip(term, shape, strict=True):
-            if sizes[label] != n or n < 1:
-                if sizes[label] or n < 1:
-                    return None
-                sizes[label] = n
-    return _without_ones(letters.terms, letters.shown, sizes, dtype.itemsize)
+            if sizes.setdefault(label, n) != n:
+                return None
+        has_ones = has_ones or 1 in shape
+    terms, shown = letters
+    if has_ones:
+        return _without_ones(terms, shown, sizes, dtype.itemsize)
+    return _Network(terms, shown, shown, sizes, dtype.itemsize, has_ones)
 
 
 def _letters_of(text: str) -> _Letters | None:
@@ -215,26 +218,24 @@ def _letters_of(text: str) -> _Letters | None:
     left, arrow, shown = text.partition("->")
     if " " in text:
         left, shown = left.replace(" ", ""), shown.replace(" ", "")
-    letters = left.replace(",", "")
-    if not letters.isalpha():
+    terms = left.split(",")
+    letters = "".join(terms)
+    if not letters.isalpha() or not 2 <= len(terms) <= MOST_OPERANDS or "" in terms:
         return None
     if not arrow:  # as NumPy has it
         shown = "".join(sorted([x for x in letters if letters.count(x) == 1]))
-    number: dict[str, int] = {}
-    found = [tuple([number.setdefault(x, len(number)) for x in own]) for own in left.split(",")]
-    output = tuple([number.get(x, -1) for x in shown])
-    if not 2 <= len(found) <= MOST_OPERANDS or -1 in output:
+    if [x for x in shown if x not in letters]:
         return None
-    for term in (*found, output):
+    for term in (*terms, shown):
         if len(set(term)) != len(term):
             return None
-    return _Letters(tuple(found), output, len(number)) if all(found) else None
+    return _Letters(tuple([tuple(map(ord, x)) for x in terms]), tuple(map(ord, shown)))
 
 
 def _plain(plan: Plan) -> _Network | None:
     """The network of a plan, if no axis has size 0, none is broadcast, no label stands twice in a term or the
     result, and no operand is one number."""
-    network, sizes = plan.network, plan.network.extents
+    network, sizes = plan.network, dict(enumerate(plan.network.extents))
     for term, shape in zip(network.terms, network.shapes, strict=True):
         if len(set(term)) != len(term) or any(
             sizes[x] != n or n < 1 for x, n in zip(term, shape, strict=True)
@@ -247,23 +248,22 @@ def _plain(plan: Plan) -> _Network | None:
 
 
 def _without_ones(
-    terms: tuple[Axes, ...], shown: Axes, sizes: Sequence[int], itemsize: int
+    terms: tuple[Axes, ...], shown: Axes, sizes: Mapping[int, int], itemsize: int
 ) -> _Network | None:
-    kept, output = terms, shown
-    if 1 in sizes:
-        kept = tuple([tuple([x for x in term if sizes[x] > 1]) for term in terms])
-        output = tuple([x for x in shown if sizes[x] > 1])
-    return _Network(kept, shown, output, sizes, itemsize) if all(kept) else None
+    kept = tuple([tuple([x for x in term if sizes[x] > 1]) for term in terms])
+    output = tuple([x for x in shown if sizes[x] > 1])
+    has_ones = 1 in sizes.values()
+    return _Network(kept, shown, output, sizes, itemsize, has_ones) if all(kept) else None
 
 
 def _path(network: _Network) -> Sequence[int]:
     """The planner's best tree of a few tensors, as pairs one after another (`planners.few`)."""
-    terms, _, output, sizes, itemsize = network
-    holders = [0] * len(sizes)
+    terms, _, output, sizes, itemsize, _ = network
+    holders = dict.fromkeys(sizes, 0)
     for k, term in enumerate((*terms, output)):
         for label in term:
             holders[label] |= 1 << k
-    labels = [x for x, held in enumerate(holders) if held]
+    labels = [x for x, held in holders.items() if held]
     multiplied, moved, written = Problem("time", None, itemsize).terms()
     return exact_path(
         len(terms), [holders[x] for x in labels], [sizes[x] for x in labels],
@@ -274,7 +274,7 @@ def _path(network: _Network) -> Sequence[int]:
 def _products(network: _Network, path: Sequence[int]) -> list[_Product] | None:
     """The steps of this tree, as lowering makes them; None where BLAS would not read one where it lies, or
     where the layout pass may give an array another order."""
-    terms, _, output, sizes, itemsize = network
+    terms, _, output, sizes, itemsize, _ = network
     key = terms, output, tuple(path)
     steps = _STEPS.get(key)
     if steps is None:
@@ -311,7 +311,7 @@ def _steps(terms: tuple[Axes, ...], output: Axes, path: tuple[int, ...]) -> list
             i, j, a, b = j, i, b, a
         kept = output if is_last else set(output).union(*held)
         batch, rows, columns, summed = parts = roles(a, b, kept)
-        if any(x not in kept for x in rows + columns):
+        if [x for x in rows + columns if x not in kept]:
             return None
         if summed and None in (lies(a, batch, rows, summed), lies(b, batch, columns, summed)):
             return None
@@ -352,7 +352,8 @@ def _where_they_lie(products: Sequence[_Product], arrays: Sequence[Any]) -> Any:
         last = parts.summed[-1]
         left = matrices(held[i], batch, (m, k), lhs[-1] == last)
         right = matrices(held[j], batch, (k, n), rhs[-1] != last or n == 1)
-        held.append(multiply_where_they_lie(left, right, way).reshape(one.shape))
+        made = multiply_where_they_lie(left, right, way)
+        held.append(made if made.shape == one.shape else made.reshape(one.shape))
         held[i] = held[j] = None
     return held[-1]
 
@@ -370,7 +371,7 @@ def _multiplied(products: Sequence[_Product], arrays: Sequence[Any], order: Axes
         made = _as_shown(one, lhs, rhs, made, order)
     if made.nbytes >= LARGE and not too_early():
         return None
-    out = in_layout(made, partial(fresh, dtype=dtype, before=max(x.nbytes for x in arrays)))
+    out = in_layout(made, partial(fresh, dtype=dtype, beside=arrays))
     factors = [
         _broadcast(arrays[k], term, one.step.labels)
         for k, term in zip(one.step.operands, (one.step.lhs, one.step.rhs), strict=True)
@@ -387,7 +388,7 @@ def _broadcast(x: Any, term: Axes, labels: Axes) -> Any:
 
 def _bound(products: Sequence[_Product], arrays: Sequence[Any], order: Axes | None) -> Any:
     """The result by the kernels that a program would have."""
-    backend, held, before = cpu(), [*arrays], max(x.nbytes for x in arrays)
+    backend, held = cpu(), [*arrays]
     specs = [ArraySpec(x.dtype, x.shape) for x in arrays]
     calls: list[tuple[Attrs, tuple[ArraySpec, ...], tuple[ArraySpec, ...]]] = []
     for one in products:
@@ -408,7 +409,7 @@ def _bound(products: Sequence[_Product], arrays: Sequence[Any], order: Axes | No
     for one, kernel, (_, _, (made,)) in zip(products, kernels, calls, strict=True):
         i, j = one.step.operands
         # no call has been before this one whose memory would be lent
-        out = in_layout(made, partial(fresh, dtype=made.dtype, before=before))
+        out = in_layout(made, partial(fresh, dtype=made.dtype, beside=arrays))
         held.append(kernel(held[i], held[j], out=out))
         held[i] = held[j] = None
     return held[-1]

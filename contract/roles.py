@@ -26,7 +26,8 @@ def roles(lhs: Axes, rhs: Axes, kept: Container[int]) -> Roles:
     >>> roles((0, 1, 2), (2, 0), {0, 1})
     Roles(batch=(0,), rows=(1,), columns=(), summed=(2,))
     """
-    shared = [x for x in (lhs if len(lhs) >= len(rhs) else rhs) if x in lhs and x in rhs]
+    longer, other = (lhs, rhs) if len(lhs) >= len(rhs) else (rhs, lhs)
+    shared = [x for x in longer if x in other]
     return Roles(
         tuple([x for x in shared if x in kept]),
         tuple([x for x in lhs if x not in shared]),

@@ -30,7 +30,7 @@ def multiply_batch(left: Any, right: Any, product: Any) -> bool:
     call for that, or would use more threads than we may, and nothing is done."""
     count, m, n = product.shape
     k = left.shape[-1]
-    if min(m, n, k) < 2 or m * n * k <= LEAST:
+    if m * n * k <= LEAST or min(m, n, k) < 2:
         return False
     found = _found(left.dtype.char)
     if found is None:

@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -208,12 +208,14 @@ def empty(shape: Shape, dtype: np.dtype[Any]) -> Any:
     return BUFFERS.array(shape, dtype)
 
 
-def fresh(shape: Shape, dtype: np.dtype[Any], before: int) -> Any:
-    """An undefined array for who may not come again: np.empty where it is no larger than `before`, bytes of
-    an array that there is, since malloc may have kept pages that were used for such another one. For larger
-    ones it has none, and whole huge pages are cleared in two thirds of the time (32 MiB)."""
+def fresh(shape: Shape, dtype: np.dtype[Any], beside: Sequence[Any]) -> Any:
+    """An undefined array for who may not come again: np.empty where it is no larger than one of the arrays
+    that there are, since malloc may have kept pages that were used for such another one. For larger ones it
+    has none, and whole huge pages are cleared in two thirds of the time (32 MiB)."""
     nbytes = math.prod(shape) * dtype.itemsize
-    if nbytes < HUGE or nbytes <= min(before, GIVEN_BACK) or dtype.hasobject:
+    if nbytes < HUGE or dtype.hasobject:
+        return np.empty(shape, dtype)
+    if nbytes <= min(GIVEN_BACK, max(x.nbytes for x in beside)):
         return np.empty(shape, dtype)
     return BUFFERS.array(shape, dtype)
 

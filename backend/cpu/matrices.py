@@ -85,15 +85,16 @@ def way_where_they_lie(
 def matrices(x: Any, batch: int, shape: tuple[int, int], is_row_major: bool) -> Any:
     """A row-major array as such a batch, whose matrices have this shape and are perhaps column-major."""
     rows, columns = shape
-    loops = (batch,) if batch > 1 else ()
-    if is_row_major:
-        return x.reshape((*loops, rows, columns))
-    return x.reshape((*loops, columns, rows)).swapaxes(-1, -2)
+    inner = shape if is_row_major else (columns, rows)
+    whole = (batch, *inner) if batch > 1 else inner
+    if x.shape != whole:
+        x = x.reshape(whole)
+    return x if is_row_major else x.swapaxes(-1, -2)
 
 
 def multiply_where_they_lie(left: Any, right: Any, way: Way) -> Any:
     """What the kernel of `bind_matrices` makes of such batches, for a first call."""
-    product = fresh((*left.shape[:-1], right.shape[-1]), left.dtype, max(left.nbytes, right.nbytes))
+    product = fresh((*left.shape[:-1], right.shape[-1]), left.dtype, (left, right))
     if way == "plain" and left.ndim == 2:
         return np.dot(left, right, out=product)
     return multiply_once(left, right, product, way)

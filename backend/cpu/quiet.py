@@ -15,8 +15,19 @@ import numpy as np
 _HAS_CONTEXT = (
     np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 )  # before, it is a variable of a thread
-_IDLE: list[Context] = []  # only one call at a time can be inside each
 T = TypeVar("T")
+
+
+def _quiet() -> Context:
+    """A context without warnings. It is entered for ever: `np.seterr` in it would do the same, in four times
+    as long."""
+    context = Context()
+    context.run(np.errstate(all="ignore").__enter__)
+    return context
+
+
+# only one call at a time can be inside each; the first call of all need not make its own
+_IDLE = [_quiet()] if _HAS_CONTEXT else []
 
 
 def fill(ufunc: Any, left: Any, right: Any, out: Any) -> None:
@@ -43,9 +54,7 @@ def quietly(function: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
             _IDLE.pop()
         )  # no other thread finds it meanwhile, nor a destructor that runs inside
     except IndexError:
-        context = Context()
-        # entered for ever: `np.seterr` in it would do the same, in four times as long
-        context.run(np.errstate(all="ignore").__enter__)
+        context = _quiet()
     try:
         return context.run(function, *arguments, **keywords)
     finally:

@@ -21,12 +21,14 @@ from ..cost_model import ENOUGH, LONG, SHARED, THREADED, WIDE
 from ..processor import is_openblas
 from ..spec import Axes, Shape
 from .blas import ONE_BLAS_THREAD
+from .blas_batch import LEAST as BATCHED
 from .blas_batch import multiply_batch
 from .buffers import empty
 from .quiet import fill, quietly
 from .threads import has_begun, parallel_for
 
 BLAS = frozenset("fdFD")
+IS_OPENBLAS = is_openblas()  # asked for when a first call has begun, it takes 8 µs of that
 STREAMED = 8 << 20  # bytes of operands and result from which several threads read more a second
 SPLIT = (
     1 << 22
@@ -100,17 +102,16 @@ def multiply(left: Any, right: Any, product: Any, way: Way) -> Any:
 def multiply_once(left: Any, right: Any, product: Any, way: Way) -> Any:
     """The same, to the same bits, for a first call: threads that have not begun would begin too late for few
     small matrices."""
-    *_, m, n = product.shape
+    *loops, m, n = product.shape
     # long sums of few elements are made in pieces
     if way != "loops" or has_begun() or m * n <= HELD:
         return multiply(left, right, product, way)
-    if product.ndim == 3 and multiply_batch(left, right, product):
+    one = m * n * left.shape[-1]
+    if one > BATCHED and len(loops) == 1 and multiply_batch(left, right, product):
         return product
-    if product.size * left.shape[-1] > BEGUN:
-        return multiply(left, right, product, way)
-    with _guard(left, right):
-        _matmul(left, right, product)
-    return product
+    if math.prod(loops) * one <= BEGUN:
+        way = "one thread" if may_be_shared(left, right) else "plain"
+    return multiply(left, right, product, way)
 
 
 def shared_bytes(
@@ -215,8 +216,10 @@ def may_be_shared(left: Any, right: Any) -> bool:
     an eighth of it, and sooner for a matrix times a vector or its own transpose."""
     (m, k), n = left.shape[-2:], right.shape[-1]
     most = THREADED if left.dtype.char in "fd" else THREADED // 8
-    is_small = min(m, n) > 1 and m * n * k <= most and not np.may_share_memory(left, right)
-    return not (is_small and is_openblas())
+    is_small = IS_OPENBLAS and min(m, n) > 1 and m * n * k <= most
+    if is_small and left.strides[-2:] == right.strides[:-3:-1]:
+        is_small = not np.may_share_memory(left, right)
+    return not is_small
 
 
 def _shared_axes(left: Shape, right: Shape, loops: Shape) -> Axes:

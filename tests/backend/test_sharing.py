@@ -278,11 +278,11 @@ def test_first_calls_add_up_as_all_others_do(
 def test_what_blas_may_share(
     m: int, n: int, k: int, dtype: str, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "is_openblas", lambda: True)
+    monkeypatch.setattr(sharing, "IS_OPENBLAS", True)
     left, right = np.ones((8, m, k), dtype), np.ones((8, k, n), dtype)
     assert sharing.may_be_shared(left, right) is expected
     assert sharing.may_be_shared(left, left.swapaxes(1, 2))  # which may be another routine
-    monkeypatch.setattr(sharing, "is_openblas", lambda: False)
+    monkeypatch.setattr(sharing, "IS_OPENBLAS", False)
     assert sharing.may_be_shared(left, right)
 
 
