@@ -4,7 +4,7 @@ What a compiled function calls numba links into it, with all that this calls in 
 everything anew: of functions that call each other five deep the lowest are optimised five times, wherever
 they are called. A function that is set apart is compiled once, for the types that its annotations say. Its
 callers know a symbol, which stands for its address in this process: so they are kept on disk as they are,
-and `called` has the function compiled or loaded before any of them.
+and `symbol_of` has the function compiled or loaded before any of them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def is_apart(function: Callable[..., Any]) -> bool:
     return getattr(function, "apart", False)
 
 
-def called(function: Callable[..., Any], dispatcher: Any) -> Any:
-    """What compiled functions call instead: the code of `dispatcher`, at its address."""
+def symbol_of(function: Callable[..., Any], dispatcher: Any) -> str:
+    """What stands for the address of the code of `dispatcher`, compiled or loaded."""
     from llvmlite import binding
 
     arguments, result = signature_of(function)
@@ -40,7 +40,12 @@ def called(function: Callable[..., Any], dispatcher: Any) -> Any:
     assert found.signature.return_type == result, f"{function.__name__}: not as annotated"
     symbol = f"{function.__module__}.{function.__qualname__}"
     binding.add_symbol(symbol, found.library.get_pointer_to_function(found.fndesc.llvm_func_name))
-    return _call(symbol, arguments, result)
+    return symbol
+
+
+def call_of(function: Callable[..., Any], symbol: str) -> Any:
+    """What compiled functions call instead: the code at its address."""
+    return _call(symbol, *signature_of(function))
 
 
 def with_types(function: Callable[..., Any], dispatcher: Any) -> None:

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -22,7 +22,8 @@ from typing import Any
 from ..._base.caches import Cache
 from ..._base.log import log
 from ..._base.options import cache_dir
-from .apart import called, is_apart, with_types
+from .apart import call_of, is_apart, symbol_of, with_types
+from .kernel_files import Uses, disk_cache, private_folder
 
 _LOCK = threading.Lock()
 _LOADED: list[bool] = []  # one element once a kernel was asked for in this process
@@ -132,7 +133,7 @@ def _defined(source: str) -> Callable[..., None]:
     name = f"fused_{hashlib.sha256(source.encode()).hexdigest()[:20]}"
     file = cache_dir() / "generated" / f"{name}.py"
     try:
-        _private_folder("generated")
+        private_folder("generated")
         _write_atomically(file, source)
     except OSError as error:
         log.warning("generated kernels are not kept on disk: %s", error)
@@ -157,42 +158,50 @@ def _write_atomically(file: Path, text: str) -> None:
 def _dispatcher(function: Callable[..., Any]) -> Callable[..., Any]:
     import numba
 
-    function = _completed(function)
+    function = _own(function)
     # contract: a*b+c may become one fused operation; no other liberty with rounding is taken
     dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
+    return _kept(dispatcher, function, Uses(partial(_complete, function)))
+
+
+def _kept(dispatcher: Any, function: Callable[..., Any], uses: Uses) -> Any:
+    """`dispatcher` with our cache on disk."""
     try:
-        _private_folder("kernels")
-        dispatcher._cache = _disk_cache()(function)
+        private_folder("kernels")
+        dispatcher._cache = disk_cache()(function, uses)
     except (OSError, RuntimeError) as error:
         log.warning("compiled kernels are not kept on disk: %s", error)
+        uses.complete()
     return dispatcher
 
 
-def _completed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the intrinsics and the compiled parts that it names."""
-    from .kernels.vectors import intrinsics
-
-    names = function.__globals__
-    for name, value in _once(intrinsics).items():  # a kernel's file declares those that it uses
-        if name in function.__code__.co_names and names.get(name) is None:
-            names[name] = value
-    parts = {
-        name: _part(value)
-        for name in function.__code__.co_names
-        if isinstance(value := names.get(name), Part)
-    }
-    if not parts or not isinstance(function, FunctionType):
-        return function
-    copy = FunctionType(function.__code__, names | parts, function.__name__, function.__defaults__)
+def _own(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with global names of its own, some of which stand for others once it is compiled."""
+    names = {**function.__globals__}
+    copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
     copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
     return copy
+
+
+def _complete(function: Callable[..., Any]) -> None:
+    """Give such a function the intrinsics and the compiled parts that it names."""
+    from .kernels.vectors import intrinsics
+
+    names, made = function.__globals__, _once(intrinsics)
+    for name in function.__code__.co_names:
+        value = names.get(name)
+        if name in made and value is None:  # a kernel's file declares those that it uses
+            names[name] = made[name]
+        elif isinstance(value, Part):
+            names[name] = _part(value)
 
 
 @cache
 def _part(part: Part) -> Callable[..., Any]:
     import numba
 
-    function = _completed(part.function)
+    function = _own(part.function)
+    _complete(function)
     return numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
 
 
@@ -201,20 +210,12 @@ def _twin(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiled functions are shared by all that call them: nothing is compiled twice."""
     import numba
 
-    from .kernels.vectors import intrinsics
-
     instead = getattr(function, "compiled", function)
     if isinstance(instead, str):
+        from .kernels.vectors import intrinsics
+
         return _once(intrinsics)[instead]
-    package = instead.__module__.rpartition(".")[0]
-    names = dict(instead.__globals__)
-    for instruction in dis.get_instructions(instead):
-        name = instruction.argval
-        value = names.get(name) if instruction.opname == "LOAD_GLOBAL" else None
-        if isinstance(value, FunctionType) and value.__module__.startswith(package):
-            names[name] = _apart(value) if is_apart(value) else _twin(value)
-    copy = FunctionType(instead.__code__, names, instead.__name__, instead.__defaults__)
-    copy.__module__, copy.__qualname__ = instead.__module__, instead.__qualname__
+    copy = _own(instead)
     # what Python never calls needs no wrapper for it: parsing and optimising these takes as long as the rest
     wrappers = {
         "no_cfunc_wrapper": True,
@@ -222,18 +223,55 @@ def _twin(function: Callable[..., Any]) -> Callable[..., Any]:
     }
     dispatcher = numba.njit(nogil=True, error_model="numpy", **wrappers)(copy)
     with_types(function, dispatcher)
-    try:
-        _private_folder("kernels")
-        dispatcher._cache = _disk_cache()(dispatcher.py_func)
-    except (OSError, RuntimeError) as error:
-        log.warning("compiled kernels are not kept on disk: %s", error)
-    return dispatcher
+    uses = Uses(partial(_call_twins, copy), partial(_link, instead), not is_apart(function))
+    return _kept(dispatcher, copy, uses)
+
+
+def _call_twins(function: Callable[..., Any]) -> None:
+    """Let such a function call the compiled twins of those that it calls."""
+    for name, called in _callees(function).items():
+        function.__globals__[name] = _apart(called) if is_apart(called) else _twin(called)
+
+
+def _callees(function: Callable[..., Any]) -> dict[str, FunctionType]:
+    """Functions of its package that it calls, by name."""
+    package = function.__module__.rpartition(".")[0]
+    found: dict[str, FunctionType] = {}
+    for instruction in dis.get_instructions(function):
+        name = instruction.argval
+        value = (
+            function.__globals__.get(name) if instruction.opname == "LOAD_GLOBAL" else None
+        )
+        if isinstance(value, FunctionType) and value.__module__.startswith(package):
+            found[name] = value
+    return found
+
+
+@cache
+def _link(function: Callable[..., Any]) -> None:
+    """Give the functions their addresses that it calls at these, itself or in others."""
+    found, seen = [function], set[Any]()
+    while found:
+        for called in _callees(found.pop()).values():
+            if is_apart(called):
+                _address(called)
+            elif called not in seen:
+                seen.add(called)
+                instead = getattr(called, "compiled", called)
+                if isinstance(instead, FunctionType):
+                    found.append(instead)
+
+
+@cache
+def _address(function: Callable[..., Any]) -> str:
+    """The symbol of a function that is set apart, compiled or loaded."""
+    return symbol_of(function, _twin(function))
 
 
 @cache
 def _apart(function: Callable[..., Any]) -> Any:
     """What stands for a function in those that call it at its address."""
-    return called(function, _twin(function))
+    return call_of(function, _address(function))
 
 
 @cache
@@ -259,109 +297,6 @@ def _look_before_sleep() -> None:
 @cache
 def _once(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return make()
-
-
-def _private_folder(name: str) -> None:
-    """Make a folder of kernels; refuse one that others can write, since code is loaded from it."""
-    for folder in (cache_dir(), cache_dir() / name):  # mkdir gives its mode to no parent
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
-            raise OSError(
-                f"{folder} belongs to others or can be written by them; make it mode 0700"
-            )
-
-
-@cache
-def _disk_cache() -> type[Any]:
-    """numba's own disk cache, but in our folder and stamped by all that a kernel depends on."""
-    import uuid
-
-    from numba.core import caching
-
-    class Locator(caching._CacheLocator):  # type: ignore[misc]
-        def __init__(self, function: Callable[..., None]) -> None:
-            self._py_file = function.__code__.co_filename
-            self._module = function.__module__
-            self._name = f"{function.__module__}.{function.__qualname__}"
-            self._stamp = source_stamp(self._folder())  # reads all sources: once for each kernel
-
-        def get_cache_path(self) -> str:
-            return os.fspath(cache_dir() / "kernels")
-
-        def get_source_stamp(self) -> str:
-            return self._stamp
-
-        def get_disambiguator(self) -> str:  # the name of a generated kernel is that of its text
-            return self._stamp[:12]
-
-        def _folder(self) -> Path | None:
-            """Whose files count beside ours: those beside the function, unless they are ours."""
-            if self._module.startswith(__name__.rpartition(".")[0]):
-                return None
-            return Path(self._py_file).parent
-
-        @classmethod
-        def from_function(cls, function: Callable[..., None], file: str) -> Any:
-            locator = cls(function)
-            locator.ensure_cache_path()
-            return locator
-
-    class Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
-        _locator_classes = (Locator,)
-
-    class Files(caching.IndexDataCacheFile):  # type: ignore[misc]
-        """Code of each signature in a file of its own name, which stands before the index names it.
-
-        numba numbers these files: two processes that compile other signatures of a kernel at the same time
-        would write one file, and the index of one of them name the code of the other.
-        """
-
-        def save(self, key: Any, data: Any) -> None:
-            name = self._data_name_pattern.replace("{number:d}", uuid.uuid4().hex)
-            self._save_data(name, data)
-            self._save_index({**self._load_index(), key: name})
-
-    class DiskCache(caching.FunctionCache):  # type: ignore[misc]
-        _impl_class = Impl
-
-        def __init__(self, function: Callable[..., None]) -> None:
-            super().__init__(function)
-            stamp = self._impl.locator.get_source_stamp()
-            self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
-
-    return DiskCache
-
-
-def source_stamp(beside: Path | None = None) -> str:
-    """What compiled kernels depend on: their sources and this file's, einloom, numba, llvmlite.
-
-    And those of another folder. The CPU is in numba's own key.
-    """
-    import hashlib
-
-    import llvmlite
-    import numba
-
-    digest = hashlib.sha256(f"{_version()} {numba.__version__} {llvmlite.__version__}".encode())
-    here = Path(__file__)
-    for file in sorted(
-        [
-            here,
-            here.with_name("apart.py"),
-            *(here.parent / "kernels").rglob("*.py"),
-            *(beside.glob("*.py") if beside else ()),
-        ]
-    ):
-        digest.update(file.name.encode() + file.read_bytes())
-    return digest.hexdigest()
-
-
-def _version() -> str:
-    from importlib import import_module
-
-    package = __name__.partition(".")[0]
-    return str(import_module(package).__version__)
 
 
 def _compiler_lock() -> Any:

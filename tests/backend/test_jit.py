@@ -16,8 +16,9 @@ import pytest
 
 import einloom
 from einloom._base.options import options
-from einloom.backend.cpu import jit
-from einloom.backend.cpu.jit import Kernel, kernel, source_stamp
+from einloom.backend.cpu import jit, kernel_files
+from einloom.backend.cpu.jit import Kernel, kernel
+from einloom.backend.cpu.kernel_files import source_stamp
 from einloom.backend.cpu.kernels import loops as kernels
 
 
@@ -64,17 +65,22 @@ def snapshot(folder: Path) -> dict[str, int]:
 
 
 PROCESS = """
+import sys
 import numpy as np
 from einloom._base.options import options
 from einloom.backend.cpu import cpu
 from einloom.backend.cpu.kernels.loops import contract_tiles
 x = np.arange(12).reshape(3, 2, 2)
 attrs = {"batch": ((0,), (0,)), "contracting": ((2,), (1,))}
-with options(small=0):
-    result = cpu().apply("dot_general", attrs, x, x)
-assert (result == x @ x).all()
+for dtype in sys.argv[1:]:
+    x = x.astype(dtype)
+    with options(small=0):
+        result = cpu().apply("dot_general", attrs, x, x)
+    assert (result == x @ x).all()
+    assert result.dtype == x.dtype
 stats = contract_tiles._dispatcher.stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+print("numba.np.arraymath" in sys.modules, "einloom.backend.cpu.kernels.registers" in sys.modules)
 """
 
 
@@ -82,16 +88,19 @@ def test_second_process_compiles_nothing(tmp_path: Path) -> None:
     root = Path(einloom.__file__).parents[1]
     environment = {**os.environ, "EINLOOM_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(root)}
 
-    def run() -> list[str]:
-        command = [sys.executable, "-c", PROCESS]
+    def run(*dtypes: str) -> list[str]:
+        command = [sys.executable, "-c", PROCESS, *dtypes]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         return done.stdout.split()
 
-    assert run() == ["0", "1"]
+    assert run("i8") == ["0", "1", "True", "True"]
     files = snapshot(tmp_path)
     assert any(name.endswith(".nbc") for name in files)
-    assert run() == ["1", "0"]
+    # nor does it load what only compiling needs
+    assert run("i8") == ["1", "0", "False", "False"]
     assert snapshot(tmp_path) == files
+    assert run("i8", "i4") == ["1", "1", "True", "True"]  # one that it loads, one that it compiles
+    assert run("i8", "i4") == ["2", "0", "False", "False"]
 
 
 def test_works_without_a_place_to_keep_kernels(
@@ -112,9 +121,9 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the folder of kernels that the stamp is now taken of."""
     folder = tmp_path / "kernels"
     shutil.copytree(Path(kernels.__file__).parent, folder)
-    for beside in ("apart.py", "jit.py"):
+    for beside in ("apart.py", "jit.py", "kernel_files.py"):
         shutil.copy(Path(jit.__file__).with_name(beside), tmp_path)
-    monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
+    monkeypatch.setattr(kernel_files, "__file__", str(tmp_path / "kernel_files.py"))
     return folder
 
 
@@ -156,8 +165,12 @@ def test_versions_change_the_stamp(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(stamps)) == 3
 
 
-def test_changed_source_is_compiled_again(sources: Path, tmp_path: Path) -> None:
+def test_changed_source_is_compiled_again(
+    sources: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """A kernel kept under another stamp is not taken."""
+    kernel_files._stamp.cache_clear()
+    request.addfinalizer(kernel_files._stamp.cache_clear)
     folder = tmp_path / "cache"
     with options(cache_dir=str(folder)):
         for hits in (0, 1):
@@ -165,6 +178,7 @@ def test_changed_source_is_compiled_again(sources: Path, tmp_path: Path) -> None
             one(np.zeros(3), np.ones(3))
             assert sum(one._dispatcher.stats.cache_hits.values()) == hits  # type: ignore[union-attr]
         (sources / "loops.py").write_text("changed = True\n")
+        kernel_files._stamp.cache_clear()
         one = kernel(plus)
         one(np.zeros(3), np.ones(3))
         assert sum(one._dispatcher.stats.cache_hits.values()) == 0  # type: ignore[union-attr]

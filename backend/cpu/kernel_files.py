@@ -1,0 +1,181 @@
+"""Compiled kernels as files of the user's cache folder: numba's own cache on disk, but in our folder, stamped
+by all that a kernel depends on, and loaded without what only compiling needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..._base.options import cache_dir
+
+
+def private_folder(name: str) -> None:
+    """Make a folder of kernels; refuse one that others can write, since code is loaded from it."""
+    for folder in (cache_dir(), cache_dir() / name):  # mkdir gives its mode to no parent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+            raise OSError(
+                f"{folder} belongs to others or can be written by them; make it mode 0700"
+            )
+
+
+class Uses(NamedTuple):
+    """What a function that is kept needs, and who needs it.
+
+    complete: gives it the names that it calls, before it is compiled.
+    link: gives the functions their addresses that it calls at these, before it is loaded or compiled.
+    is_inlined: whether compiled functions may have it inlined.
+    """
+
+    complete: Callable[[], None]
+    link: Callable[[], None] = lambda: None
+    is_inlined: bool = False
+
+
+@cache
+def disk_cache() -> type[Any]:
+    """numba's own disk cache, but in our folder and stamped by all that a kernel depends on."""
+    import uuid
+
+    from numba.core import caching
+    from numba.core.runtime import rtsys
+
+    class Locator(caching._CacheLocator):  # type: ignore[misc]
+        def __init__(self, function: Callable[..., None]) -> None:
+            self._py_file = function.__code__.co_filename
+            self._module = function.__module__
+            self._name = f"{function.__module__}.{function.__qualname__}"
+            self._stamp = _stamp(self._folder())
+
+        def get_cache_path(self) -> str:
+            return os.fspath(cache_dir() / "kernels")
+
+        def get_source_stamp(self) -> str:
+            return self._stamp
+
+        def get_disambiguator(self) -> str:  # the name of a generated kernel is that of its text
+            return self._stamp[:12]
+
+        def _folder(self) -> Path | None:
+            """Whose files count beside ours: those beside the function, unless they are ours."""
+            if self._module.startswith(__name__.rpartition(".")[0]):
+                return None
+            return Path(self._py_file).parent
+
+        @classmethod
+        def from_function(cls, function: Callable[..., None], file: str) -> Any:
+            locator = cls(function)
+            locator.ensure_cache_path()
+            return locator
+
+    class Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
+        _locator_classes = (Locator,)
+        is_inlined = True
+
+        def reduce(self, compiled: Any) -> Any:
+            """What is kept of a compiled function."""
+            library, *rest = super().reduce(compiled)
+            if self.is_inlined:
+                return library, *rest
+            name, kind, (code, module) = library
+            return (name, kind, (code, names_of(module))), *rest
+
+    class Files(caching.IndexDataCacheFile):  # type: ignore[misc]
+        """Code of each signature in a file of its own name, which stands before the index names it.
+
+        numba numbers these files: two processes that compile other signatures of a kernel at the same time
+        would write one file, and the index of one of them name the code of the other.
+        """
+
+        def save(self, key: Any, data: Any) -> None:
+            name = self._data_name_pattern.replace("{number:d}", uuid.uuid4().hex)
+            self._save_data(name, data)
+            self._save_index({**self._load_index(), key: name})
+
+    class DiskCache(caching.FunctionCache):  # type: ignore[misc]
+        """Code is loaded without what only compiling needs.
+
+        numba's own cache first imports all that it can compile and notes it in its context (`refresh`):
+        a quarter of a second, of which machine code needs nothing but numba's counters of references.
+        Who compiles refreshes the context anyway.
+        """
+
+        _impl_class = Impl
+
+        def __init__(self, function: Callable[..., None], uses: Uses) -> None:
+            super().__init__(function)
+            self._impl.is_inlined = uses.is_inlined
+            stamp = self._impl.locator.get_source_stamp()
+            self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
+            self._uses = uses
+
+        def load_overload(self, signature: Any, context: Any) -> Any:
+            """The code for a signature; None where it is to be compiled."""
+            rtsys.initialize(context)
+            self._uses.link()
+            with self._guard_against_spurious_io_errors():
+                found = self._load_overload(signature, context)
+                if found is not None:
+                    return found
+            self._uses.complete()
+            return None
+
+    return DiskCache
+
+
+def names_of(module: bytes) -> bytes:
+    """LLVM's module with the same names, and nothing behind them.
+
+    numba keeps the whole module beside the machine code, for functions into which this one is inlined. Of
+    one that is called from Python it asks for nothing but what names there are: to read the module of a large
+    kernel takes thirty times as long as to load its code.
+    """
+    from llvmlite import binding
+
+    whole = binding.parse_bitcode(module)
+    lines = [f'target triple = "{whole.triple}"', f'target datalayout = "{whole.data_layout}"']
+    lines += [f'define void @"{x.name}"() {{ ret void }}' for x in whole.functions if not x.is_declaration]
+    lines += [f'@"{x.name}" = global i8 0' for x in whole.global_variables if not x.is_declaration]
+    kept: bytes = binding.parse_assembly("\n".join(lines)).as_bitcode()
+    return kept
+
+
+@cache
+def _stamp(beside: Path | None) -> str:
+    """The same as it was when the first kernel was asked for: who edits sources compiles what was loaded."""
+    return source_stamp(beside)
+
+
+def source_stamp(beside: Path | None = None) -> str:
+    """What compiled kernels depend on: their sources, those of what compiles and keeps them, einloom, numba,
+    llvmlite.
+
+    And those of another folder. The CPU is in numba's own key.
+    """
+    import hashlib
+
+    import llvmlite
+    import numba
+
+    digest = hashlib.sha256(f"{_version()} {numba.__version__} {llvmlite.__version__}".encode())
+    here = Path(__file__)
+    for file in sorted(
+        [
+            *map(here.with_name, ("jit.py", "apart.py", here.name)),
+            *(here.parent / "kernels").rglob("*.py"),
+            *(beside.glob("*.py") if beside else ()),
+        ]
+    ):
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _version() -> str:
+    from importlib import import_module
+
+    package = __name__.partition(".")[0]
+    return str(import_module(package).__version__)
