@@ -239,9 +239,7 @@ def _callees(function: Callable[..., Any]) -> dict[str, FunctionType]:
     found: dict[str, FunctionType] = {}
     for instruction in dis.get_instructions(function):
         name = instruction.argval
-        value = (
-            function.__globals__.get(name) if instruction.opname == "LOAD_GLOBAL" else None
-        )
+        value = function.__globals__.get(name) if instruction.opname == "LOAD_GLOBAL" else None
         if isinstance(value, FunctionType) and value.__module__.startswith(package):
             found[name] = value
     return found

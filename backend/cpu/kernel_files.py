@@ -138,7 +138,9 @@ def names_of(module: bytes) -> bytes:
 
     whole = binding.parse_bitcode(module)
     lines = [f'target triple = "{whole.triple}"', f'target datalayout = "{whole.data_layout}"']
-    lines += [f'define void @"{x.name}"() {{ ret void }}' for x in whole.functions if not x.is_declaration]
+    lines += [
+        f'define void @"{x.name}"() {{ ret void }}' for x in whole.functions if not x.is_declaration
+    ]
     lines += [f'@"{x.name}" = global i8 0' for x in whole.global_variables if not x.is_declaration]
     kept: bytes = binding.parse_assembly("\n".join(lines)).as_bitcode()
     return kept
