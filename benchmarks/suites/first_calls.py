@@ -18,7 +18,7 @@ from ..cold import CONTENDERS
 from ..harness import OURS, CaseResult
 from .einsum import INSTANCES, SMALL
 
-ROUNDS = ((0.005, 15), (0.05, 9), (1.0, 5), (float("inf"), 3))
+ROUNDS = ((0.05, 15), (1.0, 5), (float("inf"), 3))
 """How often, for calls of less than so many seconds: single ones of short calls differ by half."""
 QUICK = ("einloom", "np.einsum")
 LIMIT = 30  # seconds for a process, its imports included

@@ -187,35 +187,35 @@ def test_threads_of_the_pool_count_the_callers_cpus() -> None:
 def test_interrupted_callers_that_stay_are_bound_no_longer() -> None:
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     main = threading.main_thread().ident or 0
-    stop = threading.Event()
+    stop, waited_for = threading.Event(), list[bool]()
 
     def interrupt() -> None:
         while not stop.wait(0.0007):
             signal.pthread_kill(main, signal.SIGINT)
 
+    def once(number: int, frame: object) -> None:
+        """Previously failed: one between two calls ended the test before it had interrupted any."""
+        if waited_for:
+            waited_for.clear()
+            raise KeyboardInterrupt
+
     interrupted = 0
-    other = threading.Thread(target=interrupt)
+    other, before = threading.Thread(target=interrupt), signal.signal(signal.SIGINT, once)
     try:
         other.start()
         end = time.monotonic() + 1.0
         while time.monotonic() < end:
-            with suppress(KeyboardInterrupt):  # between two calls
-                while time.monotonic() < end:
-                    try:
-                        with threads.stay():
-                            time.sleep(0.0003)
-                    except KeyboardInterrupt:
-                        interrupted += 1
-    except KeyboardInterrupt:
-        pass
-    finally:
-        while True:
             try:
-                stop.set()
-                other.join()
-                break
+                waited_for.append(True)
+                with threads.stay():
+                    time.sleep(0.0003)
+                waited_for.clear()
             except KeyboardInterrupt:
-                continue
+                interrupted += 1
+    finally:
+        stop.set()
+        other.join()
+        signal.signal(signal.SIGINT, before)
     assert interrupted > 10
     assert not threads._pool.staying
     if allowed:
