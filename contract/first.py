@@ -93,8 +93,8 @@ _LETTERS: Quick[_Letters | Literal[False]] = Quick("equations of first calls", 1
 
 
 class _Network(NamedTuple):
-    """Operands without axes of size 1, which lowering takes away at the door, and the labels of the result:
-    with such axes, and without."""
+    """Operands without axes of size 1, which lowering takes away at the door; the labels of the result with
+    such axes, and without; and whether there are any."""
 
     terms: tuple[Axes, ...]
     shown: Axes
@@ -114,6 +114,7 @@ class _Step(NamedTuple):
     labels: Axes  # of the result
 
 
+# a plan's labels are other numbers than letters are: the second call of an equation has steps of its own
 _STEPS: Quick[list[_Step] | Literal[False]] = Quick("steps of first calls", 4096)
 
 
@@ -145,17 +146,16 @@ def first_result(text: str, arrays: Sequence[Any]) -> Any:
     products = _products(network, path)
     if products is None or not are_for_blas([one.amounts for one in products]):
         return None
-    _, shown, output, sizes, _, has_ones = network
+    shown, output, sizes = network.shown, network.output, network.sizes
     operands = arrays
-    if has_ones:
+    if network.has_ones:
         operands = [x.reshape([n for n in x.shape if n > 1]) for x in arrays]
     labels = products[-1].step.labels
     perm = None if labels == output else _axes(output, labels)
     # what is shown as it is made, but for the order of its axes, may be made in that order
     order = perm if shown == output else None
-    if all(one.step.roles.summed for one in products):
-        result = _where_they_lie(products, operands)
-    else:
+    result = _where_they_lie(products, operands)
+    if result is None:
         result = _multiplied(products, operands, order)
     if result is None:
         result = _bound(products, operands, order)
@@ -258,13 +258,13 @@ def _without_ones(
 
 def _path(network: _Network) -> Sequence[int]:
     """The planner's best tree of a few tensors, as pairs one after another (`planners.few`)."""
-    terms, _, output, sizes, itemsize, _ = network
+    terms, sizes = network.terms, network.sizes
     holders = dict.fromkeys(sizes, 0)
-    for k, term in enumerate((*terms, output)):
+    for k, term in enumerate((*terms, network.output)):
         for label in term:
             holders[label] |= 1 << k
     labels = [x for x, held in holders.items() if held]
-    multiplied, moved, written = Problem("time", None, itemsize).terms()
+    multiplied, moved, written = Problem("time", None, network.itemsize).terms()
     return exact_path(
         len(terms), [holders[x] for x in labels], [sizes[x] for x in labels],
         multiplied, 2.0 * moved + written,
@@ -274,7 +274,7 @@ def _path(network: _Network) -> Sequence[int]:
 def _products(network: _Network, path: Sequence[int]) -> list[_Product] | None:
     """The steps of this tree, as lowering makes them; None where BLAS would not read one where it lies, or
     where the layout pass may give an array another order."""
-    terms, _, output, sizes, itemsize, _ = network
+    terms, output, sizes, itemsize = network.terms, network.output, network.sizes, network.itemsize
     key = terms, output, tuple(path)
     steps = _STEPS.get(key)
     if steps is None:
@@ -339,7 +339,9 @@ def _where_they_lie(products: Sequence[_Product], arrays: Sequence[Any]) -> Any:
     """The result without binding a kernel; None where it is not as simple as that."""
     ways = []
     for one in products:
-        _, lhs, rhs, *_ = one.step
+        _, lhs, rhs, parts, _ = one.step
+        if not parts.summed:
+            return None
         is_matrix = len(lhs) == len(rhs) == 2 and lhs[1] == rhs[0]
         way = way_where_they_lie(one.amounts[:4], one.amounts.nbytes, arrays[0].dtype, is_matrix)
         if way is None or (way != "plain" and len(products) > 1):
@@ -363,7 +365,7 @@ def _multiplied(products: Sequence[_Product], arrays: Sequence[Any], order: Axes
     the system, which clears its pages. None where it is not as simple as that, or kernels are at hand. All
     ways give the same bits."""
     (one, *others), dtype = products, arrays[0].dtype
-    if others or dtype.char not in "fd":
+    if others or one.step.roles.summed or dtype.char not in "fd":
         return None
     made = ArraySpec(dtype, one.shape)
     if order is not None:

@@ -18,9 +18,9 @@ from ..processor import cblas, of_blas, openblas_version
 
 # the first version that was tried; 0.3.34 was too, and the call is one of those that its makers describe
 SINCE = (0, 3, 31)
-# multiplications of one product: for fewer that version jumps to no address (interface/gemm_batch.c takes
+# multiplications of one product: for no more that version jumps to no address (interface/gemm_batch.c takes
 # the place of a small kernel in a table for the kernel itself); 0.3.34 does not
-LEAST = 100**3
+TOO_SMALL = 100**3
 LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 ROW_MAJOR, STRAIGHT, TURNED = 101, 111, 112  # of cblas.h
 
@@ -30,7 +30,7 @@ def multiply_batch(left: Any, right: Any, product: Any) -> bool:
     call for that, or would use more threads than we may, and nothing is done."""
     count, m, n = product.shape
     k = left.shape[-1]
-    if m * n * k <= LEAST or min(m, n, k) < 2:
+    if m * n * k <= TOO_SMALL or min(m, n, k) < 2:
         return False
     found = _found(left.dtype.char)
     if found is None:

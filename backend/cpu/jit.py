@@ -1,8 +1,7 @@
 """The one door to numba: kernels compile on first call and are kept in the user's cache folder.
 
 `kernel` marks a function of flat buffers, strides and offset tables. Nothing is imported or compiled
-until it is called; the file that a compiled kernel is kept in depends on the sources of every kernel
-(a helper may be inlined into any of them), on the versions of einloom and numba, and on the CPU.
+until it is called. What is compiled is kept on disk (`kernel_files`).
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from ..._base.caches import Cache
 from ..._base.log import log
 from ..._base.options import cache_dir
 from .apart import call_of, is_apart, symbol_of, with_types
-from .kernel_files import Uses, disk_cache, private_folder
+from .kernel_files import Uses, disk_cache, no_cache, private_folder
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
 _LOADED: list[bool] = []  # one element once a kernel was asked for in this process
 
 
@@ -166,19 +165,27 @@ def _dispatcher(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _kept(dispatcher: Any, function: Callable[..., Any], uses: Uses) -> Any:
     """`dispatcher` with our cache on disk."""
+    if dispatcher is function:  # NUMBA_DISABLE_JIT: it runs as it stands
+        uses.complete()
+        return function
     try:
         private_folder("kernels")
         dispatcher._cache = disk_cache()(function, uses)
     except (OSError, RuntimeError) as error:
         log.warning("compiled kernels are not kept on disk: %s", error)
-        uses.complete()
+        dispatcher._cache = no_cache()(uses)
     return dispatcher
 
 
 def _own(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with global names of its own, some of which stand for others once it is compiled."""
-    names = {**function.__globals__}
-    copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+    copy = FunctionType(
+        function.__code__,
+        {**function.__globals__},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
     copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
     return copy
 
@@ -205,12 +212,18 @@ def _part(part: Part) -> Callable[..., Any]:
     return numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
 
 
-@cache
 def _twin(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiled functions are shared by all that call them: nothing is compiled twice."""
+    with _LOCK:
+        return _made_twin(function)
+
+
+@cache
+def _made_twin(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Nothing is compiled here: who compiles holds numba's lock, and may wait for ours."""
     import numba
 
-    instead = getattr(function, "compiled", function)
+    instead = _instead(function)
     if isinstance(instead, str):
         from .kernels.vectors import intrinsics
 
@@ -247,17 +260,24 @@ def _callees(function: Callable[..., Any]) -> dict[str, FunctionType]:
 
 @cache
 def _link(function: Callable[..., Any]) -> None:
-    """Give the functions their addresses that it calls at these, itself or in others."""
+    """Register the addresses of the apart functions that its code calls, or code that is inlined into it."""
     found, seen = [function], set[Any]()
     while found:
         for called in _callees(found.pop()).values():
+            instead = _instead(called)
+            if instead is function:
+                raise TypeError(f"{function.__name__} calls itself, which no compiled twin can")
             if is_apart(called):
                 _address(called)
             elif called not in seen:
                 seen.add(called)
-                instead = getattr(called, "compiled", called)
                 if isinstance(instead, FunctionType):
                     found.append(instead)
+
+
+def _instead(function: Callable[..., Any]) -> Any:
+    """What is compiled for it: itself, another function, or the intrinsic of this name."""
+    return getattr(function, "compiled", function)
 
 
 @cache
@@ -322,7 +342,7 @@ def _after_fork() -> None:
 def _renew_lock() -> None:
     """In the child of a fork: another thread may have held it."""
     global _LOCK
-    _LOCK = threading.Lock()
+    _LOCK = threading.RLock()
     _after_fork()
 
 

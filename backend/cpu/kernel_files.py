@@ -1,5 +1,8 @@
-"""Compiled kernels as files of the user's cache folder: numba's own cache on disk, but in our folder, stamped
-by all that a kernel depends on, and loaded without what only compiling needs."""
+"""Compiled kernels as files of the user's cache folder.
+
+The file that a kernel is kept in depends on the sources of every kernel (a helper may be inlined into any of
+them), on the versions of einloom and numba, and on the CPU. It is loaded without what only compiling needs.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,13 @@ class Uses(NamedTuple):
     """What a function that is kept needs, and who needs it.
 
     complete: gives it the names that it calls, before it is compiled.
-    link: gives the functions their addresses that it calls at these, before it is loaded or compiled.
-    is_inlined: whether compiled functions may have it inlined.
+    link: registers the addresses at which its code calls others, before it is loaded or compiled.
+    may_be_inlined: whether other compiled functions may hold it.
     """
 
     complete: Callable[[], None]
     link: Callable[[], None] = lambda: None
-    is_inlined: bool = False
+    may_be_inlined: bool = False
 
 
 @cache
@@ -74,15 +77,25 @@ def disk_cache() -> type[Any]:
 
     class Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
         _locator_classes = (Locator,)
-        is_inlined = True
+        may_be_inlined = True
 
         def reduce(self, compiled: Any) -> Any:
             """What is kept of a compiled function."""
             library, *rest = super().reduce(compiled)
-            if self.is_inlined:
+            if self.may_be_inlined:
                 return library, *rest
             name, kind, (code, module) = library
             return (name, kind, (code, names_of(module))), *rest
+
+        def rebuild(self, context: Any, kept: Any) -> Any:
+            """The compiled function, of what is kept of it."""
+            compiled = super().rebuild(context, kept)
+            if not self.may_be_inlined:
+                compiled.library._get_module_for_linking = self._refuse
+            return compiled
+
+        def _refuse(self) -> Any:
+            raise RuntimeError(f"{self.filename_base} is kept without what others could inline")
 
     class Files(caching.IndexDataCacheFile):  # type: ignore[misc]
         """Code of each signature in a file of its own name, which stands before the index names it.
@@ -108,7 +121,7 @@ def disk_cache() -> type[Any]:
 
         def __init__(self, function: Callable[..., None], uses: Uses) -> None:
             super().__init__(function)
-            self._impl.is_inlined = uses.is_inlined
+            self._impl.may_be_inlined = uses.may_be_inlined
             stamp = self._impl.locator.get_source_stamp()
             self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
             self._uses = uses
@@ -127,28 +140,48 @@ def disk_cache() -> type[Any]:
     return DiskCache
 
 
+@cache
+def no_cache() -> type[Any]:
+    """What stands for the cache where no file can be kept: all is compiled."""
+    from numba.core import caching
+
+    class NoCache(caching.NullCache):  # type: ignore[misc]
+        def __init__(self, uses: Uses) -> None:
+            self._uses = uses
+
+        def load_overload(self, signature: Any, context: Any) -> None:
+            """Nothing: it is to be compiled."""
+            self._uses.link()
+            self._uses.complete()
+
+    return NoCache
+
+
 def names_of(module: bytes) -> bytes:
     """LLVM's module with the same names, and nothing behind them.
 
     numba keeps the whole module beside the machine code, for functions into which this one is inlined. Of
-    one that is called from Python it asks for nothing but what names there are: to read the module of a large
-    kernel takes thirty times as long as to load its code.
+    one that is called from Python, or at its address, it asks for nothing but what names there are: to read
+    the module of a large kernel takes thirty times as long as to load its code.
     """
     from llvmlite import binding
 
+    def names(values: Any) -> list[str]:
+        """Each byte in the form that LLVM reads whatever it is."""
+        defined = [x.name.encode() for x in values if not x.is_declaration]
+        return ["".join(f"\\{byte:02X}" for byte in name) for name in defined]
+
     whole = binding.parse_bitcode(module)
     lines = [f'target triple = "{whole.triple}"', f'target datalayout = "{whole.data_layout}"']
-    lines += [
-        f'define void @"{x.name}"() {{ ret void }}' for x in whole.functions if not x.is_declaration
-    ]
-    lines += [f'@"{x.name}" = global i8 0' for x in whole.global_variables if not x.is_declaration]
+    lines += [f'define void @"{name}"() {{ ret void }}' for name in names(whole.functions)]
+    lines += [f'@"{name}" = global i8 0' for name in names(whole.global_variables)]
     kept: bytes = binding.parse_assembly("\n".join(lines)).as_bitcode()
     return kept
 
 
 @cache
 def _stamp(beside: Path | None) -> str:
-    """The same as it was when the first kernel was asked for: who edits sources compiles what was loaded."""
+    """The same as it was when the first kernel was asked for: sources are read once in a process."""
     return source_stamp(beside)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -21,14 +21,13 @@ from ..cost_model import ENOUGH, LONG, SHARED, THREADED, WIDE
 from ..processor import is_openblas
 from ..spec import Axes, Shape
 from .blas import ONE_BLAS_THREAD
-from .blas_batch import LEAST as BATCHED
-from .blas_batch import multiply_batch
+from .blas_batch import TOO_SMALL, multiply_batch
 from .buffers import empty
 from .quiet import fill, quietly
 from .threads import has_begun, parallel_for
 
 BLAS = frozenset("fdFD")
-IS_OPENBLAS = is_openblas()  # asked for when a first call has begun, it takes 8 µs of that
+IS_OPENBLAS = is_openblas()  # known before the first call, of which to ask takes 8 µs
 STREAMED = 8 << 20  # bytes of operands and result from which several threads read more a second
 SPLIT = (
     1 << 22
@@ -107,7 +106,7 @@ def multiply_once(left: Any, right: Any, product: Any, way: Way) -> Any:
     if way != "loops" or has_begun() or m * n <= HELD:
         return multiply(left, right, product, way)
     one = m * n * left.shape[-1]
-    if one > BATCHED and len(loops) == 1 and multiply_batch(left, right, product):
+    if one > TOO_SMALL and len(loops) == 1 and multiply_batch(left, right, product):
         return product
     if math.prod(loops) * one <= BEGUN:
         way = "one thread" if may_be_shared(left, right) else "plain"
@@ -202,12 +201,8 @@ def _over_loops(left: Any, right: Any, product: Any) -> None:
             )
             _matmul_beside(a, b, product[at], least)
 
-    with _guard(left, right):
+    with ONE_BLAS_THREAD if may_be_shared(left, right) else nullcontext():
         parallel_for(piece, places)
-
-
-def _guard(left: Any, right: Any) -> AbstractContextManager[None]:
-    return ONE_BLAS_THREAD if may_be_shared(left, right) else nullcontext()
 
 
 def may_be_shared(left: Any, right: Any) -> bool:
@@ -217,7 +212,9 @@ def may_be_shared(left: Any, right: Any) -> bool:
     (m, k), n = left.shape[-2:], right.shape[-1]
     most = THREADED if left.dtype.char in "fd" else THREADED // 8
     is_small = IS_OPENBLAS and min(m, n) > 1 and m * n * k <= most
-    if is_small and left.strides[-2:] == right.strides[:-3:-1]:
+    # NumPy takes a matrix for another's transpose if it begins where that does and its strides are that one's
+    # the other way round
+    if is_small and (k == 1 or left.strides[-2:] == right.strides[:-3:-1]):
         is_small = not np.may_share_memory(left, right)
     return not is_small
 

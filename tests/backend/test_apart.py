@@ -169,3 +169,13 @@ def test_other_processes_load_both_and_compile_what_is_missing(tmp_path: Path) -
     for file in (tmp_path / "cache" / "kernels").glob("*twice*"):
         file.unlink()
     assert run() == ["0 1", "1 0"]  # another address, the same symbol
+
+
+def fall(n: int) -> int:
+    return 0 if n < 1 else fall(n - 1)
+
+
+def test_no_twin_calls_itself(tmp_path: Path) -> None:
+    """Previously failed: it ended the process where its code was kept."""
+    with options(cache_dir=str(tmp_path)), pytest.raises(TypeError, match="fall calls itself"):
+        twin(fall)(3)

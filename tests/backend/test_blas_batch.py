@@ -12,7 +12,7 @@ from einloom import options
 from einloom.backend import processor
 from einloom.backend.cpu import blas_batch
 from einloom.backend.cpu.blas import ONE_BLAS_THREAD
-from einloom.backend.cpu.blas_batch import LEAST, multiply_batch
+from einloom.backend.cpu.blas_batch import TOO_SMALL, multiply_batch
 
 
 def batch(rng: np.random.Generator, count: int, m: int, n: int, dtype: str, turned: bool) -> Any:
@@ -85,8 +85,8 @@ def test_what_it_is_not_for(rng: np.random.Generator, monkeypatch: pytest.Monkey
         assert done or not product.any()
         return done
 
-    assert not is_done(100, 100, 100)  # LEAST and fewer: one version jumps to no address
-    assert LEAST == 100**3
+    assert not is_done(100, 100, 100)  # TOO_SMALL and fewer: one version jumps to no address
+    assert TOO_SMALL == 100**3
     assert not is_done(1, 2000, 2000)
     assert not is_done(2000, 1, 2000)
     assert not is_done(128, 128, 128, threads=1)

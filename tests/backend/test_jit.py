@@ -259,3 +259,76 @@ def test_garbage_is_collected_after_the_last_pause() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+PLAIN = """
+import numpy as np
+import einloom
+from einloom._base.options import options
+x, y = np.arange(160).reshape(40, 4), np.ones((4, 40), int)
+with options(small=0):
+    print((einloom.einsum("ij,jk->ik", x, y) == x @ y).all())
+"""
+
+
+def test_kernels_of_parts_run_as_they_stand_without_a_compiler(tmp_path: Path) -> None:
+    """Previously failed: under NUMBA_DISABLE_JIT nobody gave them the names that they call."""
+    root = Path(einloom.__file__).parents[1]
+    environment = {
+        **os.environ,
+        "EINLOOM_CACHE_DIR": str(tmp_path),
+        "PYTHONPATH": str(root),
+        "NUMBA_DISABLE_JIT": "1",
+    }
+    command = [sys.executable, "-c", PLAIN]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"]
+
+
+def test_kernels_may_be_closures(tmp_path: Path) -> None:
+    def setting(n: float) -> Kernel:
+        def inner(x: Any) -> None:
+            x[0] = n
+
+        return kernel(inner)
+
+    x = np.zeros(1)
+    with options(cache_dir=str(tmp_path)):
+        for n in (4.0, 5.0, 4.0):
+            setting(n)(x)
+            assert x[0] == n
+
+
+def test_a_kernel_that_is_loaded_is_inlined_by_none(tmp_path: Path) -> None:
+    """Of its code the names are kept: linked into another function they would abort the process."""
+    import numba
+
+    with options(cache_dir=str(tmp_path)):
+        kernel(plus)(np.zeros(3), np.ones(3))
+        loaded = kernel(plus)
+        loaded(np.zeros(3), np.ones(3))
+    inner = loaded._dispatcher
+
+    @numba.njit
+    def outer(x: Any) -> None:
+        inner(x, x)  # type: ignore[misc]
+
+    with pytest.raises(Exception, match="kept without what others could inline"):
+        outer(np.ones(3))
+
+
+def test_names_of_a_module() -> None:
+    from llvmlite import binding
+
+    odd = ("plain", "_ZN3abcB2v1", 'a"b', "a\\41b", "ä b", "x\ny")
+
+    def quoted(name: str) -> str:
+        return "".join(f"\\{byte:02X}" for byte in name.encode())
+
+    text = [f'define i64 @"{quoted(name)}"(i64 %x) {{ ret i64 %x }}' for name in odd]
+    text += ['@".const" = global i64 7', "declare void @elsewhere()"]
+    small = kernel_files.names_of(binding.parse_assembly("\n".join(text)).as_bitcode())
+    module = binding.parse_bitcode(small)
+    assert [x.name for x in module.functions] == [*odd]
+    assert [x.name for x in module.global_variables] == [".const"]
+    assert not any(x.is_declaration for x in (*module.functions, *module.global_variables))
