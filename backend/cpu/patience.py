@@ -2,7 +2,7 @@
 
 Importing numba and loading a kernel takes 0.2 to half a second, thousands of times as long as the copy that
 asked for it. So copies and single products of large arrays, which NumPy computes alike bit for bit, are left
-to it until that took `options.patience` seconds in all, or until something else has loaded a kernel. A process
+to it until that took `options.patience` seconds in all, or something else has loaded a kernel. A process
 that does little never loads a compiler; one that does much has lost at most what loading takes.
 
 Products of medium size, below what is worth a compiler once, have their kernels in the same way, each when
