@@ -109,7 +109,10 @@ def multiply_once(left: Any, right: Any, product: Any, way: Way) -> Any:
     if one > TOO_SMALL and len(loops) == 1 and multiply_batch(left, right, product):
         return product
     if math.prod(loops) * one <= BEGUN:
-        way = "one thread" if may_be_shared(left, right) else "plain"
+        if not may_be_shared(left, right):  # numbers alone: objects are no BLAS's
+            quietly(np.matmul, left, right, out=product)
+            return product
+        way = "one thread"
     return multiply(left, right, product, way)
 
 
