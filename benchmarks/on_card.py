@@ -1,7 +1,6 @@
 """How calls are timed on a GPU: by events on its stream, after warm-up, medians of many.
 
-A contender is checked first: what it gives, brought to the host, must agree with a result in double
-precision. Those that queue their work on the current stream are timed by pairs of events, the others by the
+A contender is checked first: what it gives must agree with a result in double precision, on the card. Those that queue their work on the current stream are timed by pairs of events, the others by the
 clock of the host, until they say that they are done. Contenders take turns in rotated order.
 """
 
@@ -12,13 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from einloom.backend.gpu import missing
 
-from .harness import OURS, CaseResult, agree
+from .harness import OURS, CaseResult
 
-ROUNDS, CALLS, WARM = 9, 11, 3
+ROUNDS, CALLS, WARM = 5, 11, 2
+SECONDS, LONGEST = 0.02, 2.0  # of a contender's calls in a round, and of all rounds, which may be fewer then
 TOLERANCES = {
     "float16": 2e-2,
     "float32": 2e-4,
@@ -64,7 +62,7 @@ def measure_on_card(
     moved: int | None = None,
     quick: bool = False,
 ) -> CaseResult:
-    """Check and time; `want` is the result in double precision, on the host. What `unchecked` contenders give
+    """Check and time; `want` is the result in double precision, on the card. What `unchecked` contenders give
     is another array."""
     result = CaseResult(
         name,
@@ -76,20 +74,24 @@ def measure_on_card(
     alive: dict[str, Timed] = {}
     for who, contender in contenders.items():
         try:
-            value = on_host(contender.call())
+            value = on_card(xp, contender.call())
         except Exception as error:  # a peer that cannot do the case loses it, no more
             if who == OURS:
                 raise
             result.failed[who] = f"{type(error).__name__}: {error}"[:200]
             continue
-        if who not in unchecked and not agree(value.astype(want.dtype), want, TOLERANCES[dtype]):
+        if who not in unchecked and not agree(xp, value, want, TOLERANCES[dtype]):
             raise AssertionError(f"{name}: {who} is not what double precision gives")
         alive[who] = contender
+    first = {who: _once(xp, contender) for who, contender in alive.items()}
+    calls = {who: 1 if quick else _within(SECONDS / s, CALLS) for who, s in first.items()}
+    round_takes = sum((calls[who] + WARM) * s for who, s in first.items())
+    rounds = 1 if quick else _within(LONGEST / round_takes, ROUNDS)
     times: dict[str, list[float]] = {who: [] for who in alive}
-    for turn in range(1 if quick else ROUNDS):
+    for turn in range(rounds):
         order = list(alive)
         for who in order[turn % len(order) :] + order[: turn % len(order)]:
-            times[who].append(_median(xp, alive[who], 1 if quick else CALLS))
+            times[who].append(_median(xp, alive[who], calls[who]))
     result.seconds = {who: statistics.median(values) for who, values in times.items()}
     result.paired = {
         who: statistics.median(s / o for s, o in zip(values, times[OURS], strict=True))
@@ -99,21 +101,47 @@ def measure_on_card(
     return result
 
 
-def on_host(value: Any) -> Any:
-    """A result of whatever library as an array of NumPy."""
-    if hasattr(value, "get") and hasattr(value, "__cuda_array_interface__"):
-        return value.get()
+def on_card(xp: Any, value: Any) -> Any:
+    """A result of whatever library as an array of `xp`, in the same memory."""
+    if isinstance(value, xp.ndarray):
+        return value
     if type(value).__module__.partition(".")[0] == "torch":
-        return value.resolve_conj().cpu().numpy()
-    return np.asarray(value)
+        value = value.resolve_conj()
+    return xp.from_dlpack(value) if hasattr(value, "__dlpack__") else xp.array(value)
+
+
+def agree(xp: Any, value: Any, want: Any, tolerance: float) -> bool:
+    """Whether two arrays are the same, to `tolerance` of the largest element; NaN agrees with nothing."""
+    if value.shape != want.shape:
+        return False
+    if not want.size:
+        return True
+    scale = float(xp.max(xp.absolute(want))) or 1.0
+    return float(xp.max(xp.absolute(value.astype(want.dtype) - want))) <= 2 * tolerance * scale
+
+
+def _once(xp: Any, contender: Timed) -> float:
+    """Seconds of a call by the clock of the host, with all that it waits for."""
+    xp.cuda.get_current_stream().synchronize()
+    start = time.perf_counter()
+    value = contender.call()
+    if contender.done is not None:
+        contender.done(value)
+    xp.cuda.get_current_stream().synchronize()
+    return time.perf_counter() - start
+
+
+def _within(number: float, most: int) -> int:
+    return max(1, min(most, int(number)))
 
 
 def _median(xp: Any, contender: Timed, calls: int) -> float:
     """Median seconds of so many calls, after some that are not timed."""
-    for _ in range(WARM):
+    for _ in range(WARM if calls > 1 else 0):
         value = contender.call()
+        if contender.done is not None:
+            contender.done(value)
     if contender.done is not None:
-        contender.done(value)
         seconds = []
         for _ in range(calls):
             start = time.perf_counter()

@@ -51,7 +51,17 @@ def scalar(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def filled(xp: Module, shape: Shape, value: Any, dtype: np.dtype[Any]) -> Any:
-    return xp.full(shape, scalar(value, dtype), dtype)
+    """An array of one number; where that is -0.0 too, which CuPy's `full` makes 0.0 by clearing memory."""
+    number = scalar(value, dtype)
+    if number != 0 or number.dtype.kind not in "fVc" or not number.tobytes().strip(b"\0"):
+        return xp.full(shape, number, dtype)
+    made = xp.ones(shape, dtype)
+    if dtype.kind != "c":
+        made *= number
+        return made
+    made.real *= number.real
+    made.imag = number.imag * xp.ones(shape, number.real.dtype)
+    return made
 
 
 def element_strides(x: Any) -> Axes | None:

@@ -41,9 +41,9 @@ def cast(xp: Module, x: Any, target: np.dtype[Any]) -> Any:
     if x.dtype.kind == "c" and target.kind != "c":
         x = x.real
     bounds = integer_range(target)
+    (x,) = widened((x,))
     if bounds is None or class_of(x.dtype) != "float":
         return x.astype(target)
-    (x,) = widened((x,))
     low, high = bounds
     above = x >= float(high + 1)  # a power of two, which every float has
     inside = xp.where((x == x) & ~above, xp.maximum(x, float(low)), 0)
@@ -129,6 +129,15 @@ def _complex(xp: Module, dtype: np.dtype[Any], real: Any, imag: Any) -> Any:
     return made
 
 
+def _expm1(xp: Module, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return xp.expm1(x)
+    # e^a cos b - 1 = (e^a - 1) cos b - 2 sin(b/2)**2 for x = a + bi: CuPy's loses all digits of a small x
+    a, b = x.real, x.imag
+    real = xp.expm1(a) * xp.cos(b) - 2 * xp.sin(b / 2) ** 2
+    return _complex(xp, x.dtype, real, xp.exp(a) * xp.sin(b))
+
+
 def _log1p(xp: Module, x: Any) -> Any:
     if x.dtype.kind != "c":
         return xp.log1p(x)
@@ -165,7 +174,7 @@ FORMULAS: dict[str, Formula] = {
             "equal": "equal", "not_equal": "not_equal", "less": "less", "less_equal": "less_equal",
             "greater": "greater", "greater_equal": "greater_equal", "select": "where",
             "negate": "negative", "absolute": "absolute", "sqrt": "sqrt", "exp": "exp",
-            "expm1": "expm1", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan",
+            "log": "log", "sin": "sin", "cos": "cos", "tan": "tan",
             "asin": "arcsin", "acos": "arccos", "atan": "arctan", "sinh": "sinh", "cosh": "cosh",
             "tanh": "tanh",
         }.items()
@@ -184,6 +193,7 @@ FORMULAS: dict[str, Formula] = {
     "real": lambda xp, x: x.real.copy(),
     "imag": _imag,
     "rsqrt": lambda xp, x: xp.true_divide(x.dtype.type(1), xp.sqrt(x)),
+    "expm1": _expm1,
     "log1p": _log1p,
     "erf": _erf,
     "round_half_away": _round_half_away,

@@ -1,12 +1,14 @@
 """Sorted arrays and the indices that sort them, NaN last both ways.
 
 A falling order is the rising order of what is turned around: negated numbers, or all bits of integers
-flipped; so equal elements keep their order. CuPy sorts stably, and real NaN last; complex numbers are put
-in order by their parts, one stable sort for each, since what it does of their NaN is not said.
+flipped; so equal elements keep their order. CuPy sorts stably; of NaN it looks at the sign where there is one
+axis, so all get the same. Complex numbers are put in order by their parts, one stable sort for each, since
+what it does of their NaN is not said.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..catalogue import Attrs
@@ -37,9 +39,10 @@ def bind_argsort(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) ->
 
 
 def _turned(xp: Module, x: Any, falling: bool) -> Any:
-    if not falling:
-        return x
-    return xp.invert(x) if x.dtype.kind in "biu" else xp.negative(x)
+    if x.dtype.kind in "biu":
+        return xp.invert(x) if falling else x
+    turned = xp.negative(x) if falling else x
+    return xp.where(turned == turned, turned, x.dtype.type(math.nan))
 
 
 def _order(xp: Module, x: Any, axis: int, falling: bool) -> Any:

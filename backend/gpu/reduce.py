@@ -75,7 +75,12 @@ def bind_argument(name: str) -> Binder:
         def compute(x: Any) -> Any:
             if not output.size:
                 return xp.zeros(output.shape, output.dtype)
-            return getattr(xp, name)(widened((x,))[0], axis=axis)
+            (x,) = widened((x,))
+            found = getattr(xp, name)(x, axis=axis)
+            if x.dtype.kind != "f":
+                return found
+            unknown = xp.isnan(x)  # of several CuPy finds one or the other
+            return xp.where(xp.any(unknown, axis=axis), xp.argmax(unknown, axis=axis), found)
 
         return into(xp, compute, output)
 
@@ -133,7 +138,7 @@ def bind_ldexp(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> K
 
     def compute(x: Any, k: Any) -> Any:
         (x,) = widened((x,))
-        exponent = xp.minimum(xp.maximum(k, -most), most).astype(np.int32)
+        exponent = xp.minimum(xp.maximum(k.astype(np.int64), -most), most).astype(np.int32)
         if x.dtype.kind != "c":
             return xp.ldexp(x, exponent)
         made = xp.empty(x.shape, x.dtype)

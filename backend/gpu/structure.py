@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..._base.errors import ShapeError
 from ..catalogue import Attrs
 from ..cpu import structure as views
@@ -15,6 +17,7 @@ from .modules import Module
 from .move import contiguous, move
 
 Inputs = tuple[ArraySpec, ...]
+FEW = 8  # pieces that CuPy's `concatenate` copies one by one
 
 
 def same_view(bind: Callable[[Attrs, Inputs, ArraySpec], Kernel]) -> Binder:
@@ -81,8 +84,8 @@ def bind_contiguous(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec)
 
 def bind_constant(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Kernel:
     """CuPy's arrays know no flag against writing: every call has memory of its own."""
-    value = scalar(attrs["value"], output.dtype)
-    return lambda: xp.full((), value, output.dtype)
+    value = attrs["value"]
+    return lambda: filled(xp, (), value, output.dtype)
 
 
 def bind_shape_of(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Kernel:
@@ -127,8 +130,20 @@ def bind_pad(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Ker
 
 
 def bind_concatenate(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Kernel:
+    """Piece by piece where there are many: CuPy would upload a table of them, which no graph can do."""
     axis = attrs["axis"]
-    return into(xp, lambda *x: xp.concatenate(x, axis), output)
+    ahead = (slice(None),) * axis
+    ends = np.cumsum([0, *(spec.shape[axis] for spec in inputs)]).tolist()
+
+    def compute(*pieces: Any) -> Any:
+        if len(pieces) <= FEW:
+            return xp.concatenate(pieces, axis)
+        made = xp.empty(output.shape, output.dtype)
+        for x, start, end in zip(pieces, ends[:-1], ends[1:], strict=True):
+            made[(*ahead, slice(start, end), ...)] = x
+        return made
+
+    return into(xp, compute, output)
 
 
 def bind_triangle(upper: bool) -> Binder:

@@ -7,6 +7,7 @@ random. Without a card there is one result, which says so, and nothing is kept.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
@@ -22,7 +23,7 @@ from einloom.contract.problem_file import read_problem
 from einloom.program.executable import Executable
 
 from ..harness import CaseResult
-from ..on_card import Timed, card, measure_on_card, on_host, queueing
+from ..on_card import Timed, card, measure_on_card, queueing
 from . import permutations, tccg
 from .einsum import INSTANCES, SMALL
 
@@ -36,7 +37,8 @@ PRODUCTS = [
 ]
 FLOOR = "cuBLAS"
 ORDERS = (2, 4, 8, 16, 32, 64, 128, 256)
-ELEMENTS = 1 << 24  # of a batch of matrices, and of transforms
+ELEMENTS = 1 << 24  # of a batch of systems, and of transforms
+SPECTRAL = 1 << 20  # of a batch whose eigenvalues are wanted: peers go from one matrix to the next
 LENGTHS = (1 << 10, 1 << 16, 1 << 20, 3 * 5 * 7 * 11 * 13)
 
 
@@ -52,16 +54,26 @@ def gpu(quick: bool) -> Iterator[CaseResult]:
 def cases(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
     """All of them, over an array module that has CuPy's names."""
     for part in (products, contractions, networks, copies, matrices, transforms, overhead):
-        yield from part(xp, backend, quick)
+        for result in part(xp, backend, quick):
+            yield result
+            freed(xp)
+
+
+def freed(xp: Any) -> None:
+    """What the libraries keep of the last case is in nobody's way."""
+    xp.get_default_memory_pool().free_all_blocks()
+    module = torch_on_card()
+    if not isinstance(module, str):
+        module.cuda.empty_cache()
 
 
 def drawn(xp: Any, shape: Any, dtype: str, seed: int = 0) -> Any:
-    """A random array on the device."""
-    rng = np.random.default_rng(seed)
-    x: Any = rng.standard_normal(shape)
+    """A random array on the device, where it is drawn."""
+    xp.random.seed(seed)
+    x: Any = xp.array(xp.random.standard_normal(tuple(shape)))
     if dtype.startswith("complex"):
-        x = x + 1j * rng.standard_normal(shape)
-    return xp.array(x.astype(dtype))
+        x = x + 1j * xp.array(xp.random.standard_normal(tuple(shape)))
+    return x.astype(dtype)
 
 
 def wide(x: Any) -> Any:
@@ -151,7 +163,7 @@ def contraction(
             **found,
             **({} if floor is None else {FLOOR: floor}),
         },
-        on_host(xp.einsum(equation, *map(wide, arrays), optimize=order)),
+        opt_einsum.contract(equation, *map(wide, arrays), optimize=path or "auto"),
         dtype=arrays[0].dtype.name,
         baselines=(FLOOR,),
         unchecked=(FLOOR,),
@@ -170,7 +182,7 @@ def elsewhere(
     if isinstance(module, str):
         left_out["torch"] = module
     else:
-        tensors = [module.as_tensor(on_host(x)).cuda() for x in arrays]
+        tensors = [module.from_dlpack(x) for x in arrays]
         expression = opt_einsum.contract_expression(
             equation, *(x.shape for x in arrays), optimize=path or "auto"
         )
@@ -180,7 +192,7 @@ def elsewhere(
     if isinstance(jax, str):
         left_out["jax"] = jax
     else:
-        held = [jax.device_put(on_host(x)) for x in arrays]
+        held = [jax.dlpack.from_dlpack(x) for x in arrays]
         order = path or "optimal"
         run = jax.jit(lambda *xs: jax.numpy.einsum(equation, *xs, optimize=order))
         made["jax"] = Timed(partial(run, *held), lambda value: value.block_until_ready())
@@ -203,6 +215,7 @@ def torch_on_card() -> Any:
 @cache
 def jax_on_card() -> Any:
     """The module jax, or why it takes no part."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the others need memory too
     try:
         import jax
     except ImportError:
@@ -236,7 +249,7 @@ def copies(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
                 "cupy": Timed(partial(xp.ascontiguousarray, view)),
                 "copy": Timed(partial(_copied, xp, flat, memory)),
             },
-            on_host(wide(view)),
+            wide(view),
             dtype=pattern.dtype,
             baselines=("copy",),
             unchecked=("copy",),
@@ -256,16 +269,17 @@ def _copied(xp: Any, target: Any, source: Any) -> Any:
 def matrices(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
     """Batches of solves, eigenvalues and singular values of small and medium orders."""
     for n in (2, 40) if quick else ORDERS:
-        count = 3 if quick else max(1, min(1 << 16, ELEMENTS // n**2))
         for dtype in ("float32", "float64"):
-            x, b = drawn(xp, (count, n, n), dtype), drawn(xp, (count, n, 2), dtype, 1)
-            a = x @ x.swapaxes(-1, -2) / n + xp.array(np.eye(n, dtype=dtype))
             singular = partial(xp.linalg.svd, compute_uv=False)
-            for op, theirs, arrays in (
-                ("solve", xp.linalg.solve, (a, b)),
-                ("eigvalsh", xp.linalg.eigvalsh, (a,)),
-                ("svdvals", singular, (x,)),
+            for op, theirs, elements in (
+                ("solve", xp.linalg.solve, ELEMENTS),
+                ("eigvalsh", xp.linalg.eigvalsh, SPECTRAL),
+                ("svdvals", singular, SPECTRAL),
             ):
+                count = 3 if quick else max(1, min(1 << 16, elements // n**2))
+                x, b = drawn(xp, (count, n, n), dtype), drawn(xp, (count, n, 2), dtype, 1)
+                a = x @ x.swapaxes(-1, -2) / n + xp.array(np.eye(n, dtype=dtype))
+                arrays = {"solve": (a, b), "eigvalsh": (a,), "svdvals": (x,)}[op]
                 found, left_out = by_torch("linalg", op, arrays)
                 yield measure_on_card(
                     xp,
@@ -275,7 +289,7 @@ def matrices(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
                         "cupy": Timed(partial(theirs, *arrays)),
                         **found,
                     },
-                    on_host(theirs(*map(wide, arrays))),
+                    theirs(*map(wide, arrays)),
                     dtype=dtype,
                     facts={"op": op, "order": n},
                     left_out=left_out,
@@ -290,7 +304,7 @@ def by_torch(
     module = torch_on_card()
     if isinstance(module, str):
         return {}, {"torch": module}
-    tensors = [module.as_tensor(on_host(x)).cuda() for x in arrays]
+    tensors = [module.from_dlpack(x) for x in arrays]
     return {"torch": Timed(partial(getattr(getattr(module, room), op), *tensors))}, {}
 
 
@@ -308,7 +322,7 @@ def transforms(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
                     "cuFFT": Timed(partial(xp.fft.fft, x)),
                     **found,
                 },
-                on_host(xp.fft.fft(wide(x))),
+                xp.fft.fft(wide(x)),
                 dtype=dtype,
                 baselines=("cuFFT",),
                 left_out=left_out,

@@ -11,10 +11,12 @@ from tests.backend.calls import Call
 from tests.backend.stand_in import DeviceArray, StandIn
 from tests.backend.through_nx import ThroughNx, says
 
+from einloom import backend as backends
 from einloom._base.options import options
 from einloom.backend.cpu import cpu
-from einloom.backend.gpu import GpuBackend
+from einloom.backend.gpu import GpuBackend, missing
 from einloom.backend.protocol import Backend
+from tests.on_card import down, up
 
 BACKENDS: dict[str, Backend] = {
     "cpu": cpu(),
@@ -26,8 +28,11 @@ STAND_INS = {"gpu": GpuBackend(StandIn()), "gpu without cuTENSOR": GpuBackend(St
 COMPILING = GpuBackend(StandIn(compiles=True))
 """The same where CUDA compiles: its kernels run on the CPU, if there is a compiler of C++."""
 
+CARDS: dict[str, Backend] = {} if missing() else {"card": backends.get("gpu")}
+"""A real one, where there is one: `python -m pytest -m gpu`."""
+
 SUITE: dict[str, Any] = {**BACKENDS, "nx": ThroughNx()}
-RUNNERS: dict[str, Any] = {**SUITE, **STAND_INS}
+RUNNERS: dict[str, Any] = {**SUITE, **STAND_INS, **CARDS}
 
 PATHS: dict[str, dict[str, Any]] = {  # small arrays do not take these by themselves
     "as shipped": {},
@@ -61,6 +66,8 @@ def put(backend: str, *arrays: np.ndarray[Any, Any]) -> list[Any]:
     """Host arrays on the device of a backend."""
     if backend in STAND_INS:  # in the strides and the memory that the test laid out
         return [x.view(DeviceArray) for x in arrays]
+    if backend in CARDS:
+        return [up(x) for x in arrays]
     return [RUNNERS[backend].to_device(x) for x in arrays]
 
 
@@ -71,4 +78,4 @@ def get(backend: str, result: Any) -> Any:
     if backend in STAND_INS:
         assert type(result) is DeviceArray, "left the device"
         return result.view(np.ndarray)
-    return RUNNERS[backend].to_host(result)
+    return down(result) if backend in CARDS else RUNNERS[backend].to_host(result)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.backend.backends import (
     BACKENDS,
+    CARDS,
     PATHS,
     RUNNERS,
     SUITE,
@@ -117,7 +118,8 @@ def test_law(backend: str, op: str, name: str, rng: np.random.Generator) -> None
                     got = get(backend, kernel(*put(backend, *arrays)))
                     assert_means(got, op, call.attrs, arrays, outputs, want)
                     assert repr([x.tolist() for x in arrays]) == repr(before), "operand modified"
-                    assert_memory(view, got, arrays)
+                    if backend not in CARDS:  # what was brought to the host is a copy
+                        assert_memory(view, got, arrays)
 
 
 def assert_memory(view: str, got: Any, arrays: list[Array]) -> None:

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.backend.calls import arrangements, legal, operands
-from tests.backend.laws import assert_means, meaning
-from tests.backend.test_conformance import FROM_TABLE
+from tests.backend import test_conformance as suite
+from tests.backend.backends import CARDS, cases
+from tests.backend.test_conformance import FROM_TABLE, WRITING
+from tests.on_card import MARKS
 
-from einloom import backend
-from einloom.backend.gpu import missing
-from einloom.backend.spec import dtype_from_name
-
-WHY = missing()
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(WHY is not None, reason=f"{WHY}")]
+pytestmark = MARKS
 
 
-@pytest.mark.parametrize("op", FROM_TABLE)
-def test_law(op: str, rng: np.random.Generator) -> None:
-    """With every dtype; a transfer makes operands contiguous."""
-    gpu = backend.get("gpu")
-    for name in sorted(gpu.capabilities()[op]):
-        dtype = dtype_from_name(name)
-        for call in legal(op, dtype):
-            outputs = call.outputs(dtype)
-            kernel = gpu.bind(op, call.attrs, call.specs(dtype), outputs)
-            for layouts in list(arrangements(call, dtype))[:1]:
-                arrays = operands(call, dtype, layouts, rng)
-                found = kernel(*map(gpu.to_device, arrays))
-                several = found if isinstance(found, tuple) else (found,)
-                got = tuple(np.asarray(gpu.to_host(x)) for x in several)
-                want = meaning(op, call.attrs, arrays, outputs)
-                assert_means(got, op, call.attrs, arrays, outputs, want)
+@pytest.mark.parametrize(("card", "op", "name"), cases(FROM_TABLE, CARDS))
+def test_law(card: str, op: str, name: str, rng: np.random.Generator) -> None:
+    suite.test_law(card, op, name, rng)
+
+
+@pytest.mark.parametrize(("card", "op", "name"), cases(WRITING, CARDS))
+def test_out(card: str, op: str, name: str, rng: np.random.Generator) -> None:
+    suite.test_out(card, op, name, rng)

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
+from tests import on_card
 from tests.linalg import test_on_device as suite
 
-from einloom import backend
-from einloom.backend.gpu import missing
-
-WHY = missing()
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(WHY is not None, reason=f"{WHY}")]
+pytestmark = on_card.MARKS
 
 
 @pytest.fixture(autouse=True)
 def card(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = backend.get("gpu")
-
-    def down(x: Any) -> Any:
-        if isinstance(x, tuple):
-            return tuple(down(one) for one in x)
-        if isinstance(x, (bool, str)):
-            return x
-        assert gpu.placement(x) == "gpu:0", "left the device"
-        return gpu.to_host(x)
-
-    monkeypatch.setattr(suite, "up", lambda x: gpu.to_device(x) if isinstance(x, np.ndarray) else x)
-    monkeypatch.setattr(suite, "down", down)
-    return
+    monkeypatch.setattr(suite, "up", on_card.up)
+    monkeypatch.setattr(suite, "down", on_card.down)
 
 
 @pytest.mark.parametrize("batch", suite.BATCHES, ids=str)

@@ -31,12 +31,16 @@ def there(x: Any) -> Any:
     return x.view(DeviceArray)
 
 
+def down(x: Any) -> Any:
+    assert type(x) is DeviceArray, "left the device"
+    return x.view(np.ndarray)
+
+
 def same(found: Any, want: Any) -> None:
-    assert type(found) is DeviceArray, "left the device"
-    want = np.asarray(want)
+    found, want = down(found), np.asarray(want)
     assert found.dtype == want.dtype
     assert found.shape == want.shape
-    assert found.view(np.ndarray).tobytes() == np.ascontiguousarray(want).tobytes()
+    assert found.tobytes() == np.ascontiguousarray(want).tobytes()
 
 
 DRAWS = [

@@ -1,4 +1,5 @@
-"""Fused chains and copies on a GPU, beside the ops of the CPU. Skipped where there is none."""
+"""Fused chains, copies, grouped products, graphs and contexts on a GPU, beside the CPU. Skipped where there
+is none."""
 
 from __future__ import annotations
 
@@ -8,14 +9,18 @@ import numpy as np
 import pytest
 from tests.backend.chains import FORMULAS, Chain, assert_chain, inputs_of, random_chain
 
-from einloom import backend
+import einloom
+from einloom import Code, Context, Node, backend
+from einloom._base.errors import Unsupported
 from einloom.backend.fusion import ElementwiseFusionPlan
-from einloom.backend.gpu import missing
 from einloom.backend.gpu.move import contiguous
 from einloom.backend.spec import ArraySpec
+from einloom.program.executable import Executable
+from tests.backend.gpu.test_graphs import chain, executable
+from tests.backend.gpu.test_grouped import DTYPES, pairs_of
+from tests.on_card import MARKS, down, up
 
-WHY = missing()
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(WHY is not None, reason=f"{WHY}")]
+pytestmark = MARKS
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -46,3 +51,116 @@ def test_permutations(dtype: str, rng: np.random.Generator) -> None:
         x = rng.integers(0, 100, shape).astype(dtype)
         found = contiguous(gpu.xp, gpu.to_device(x).transpose(order))
         np.testing.assert_array_equal(gpu.to_host(found), x.transpose(order))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_grouped_products(dtype: str, rng: np.random.Generator) -> None:
+    pairs = pairs_of(dtype, rng)
+    want = einloom.gemm_batch(pairs, alpha=2)
+    found = einloom.gemm_batch([(up(a), up(b)) for a, b in pairs], alpha=2)
+    for x, y in zip(found, want, strict=True):
+        np.testing.assert_array_equal(down(x), y)
+    large = [(rng.standard_normal((70, 90)), rng.standard_normal((90, 80)))]
+    (found,) = einloom.gemm_batch([(up(a), up(b)) for a, b in large])
+    np.testing.assert_allclose(down(found), large[0][0] @ large[0][1], atol=1e-11)
+
+
+def test_sums_with_one_target(rng: np.random.Generator) -> None:
+    whole = np.ones((6, 9))
+    other = up(whole)
+
+    def blocks(x: Any) -> list[Any]:
+        return [x[:2, :4], x[2:, 4:], x[:2, :4]]
+
+    pairs = [
+        (rng.integers(-4, 5, (len(x), 3)) * 1.0, np.ones((3, x.shape[1]))) for x in blocks(whole)
+    ]
+    einloom.gemm_batch(pairs, out=blocks(whole), alpha=3, beta=-2)
+    on = [(up(a), up(b)) for a, b in pairs]
+    einloom.gemm_batch(on, out=blocks(other), alpha=3, beta=-2)
+    np.testing.assert_array_equal(down(other), whole)
+
+
+# ---- graphs -------------------------------------------------------------------------------------
+
+
+def test_graphs(rng: np.random.Generator) -> None:
+    """A graph played again computes on what its arrays then hold."""
+    gpu: Any = backend.get("gpu")
+    run = executable(chain, (20, 3, 3), (20, 3, 3), backend=gpu)
+    x, y = (up(rng.standard_normal((20, 3, 3)).astype("f4")) for _ in range(2))
+    captured: Any = run.capture(x, y)
+    for _ in range(3):
+        found = captured()
+        a, b = down(x), down(y)
+        want = np.einsum("bij,bjk->bik", np.abs(a) + a * a, b)
+        np.testing.assert_allclose(down(found), want, rtol=1e-5, atol=1e-5)
+        x[...] = gpu.to_device(rng.standard_normal(x.shape).astype("f4"))
+
+
+CAPTURED = {
+    "reduction": (lambda x: (x * x).sum(axis=0), (3000, 40)),
+    "long reduction": (lambda x: (2 * x).sum(), (3000, 400)),
+    "permutation": (lambda x: einloom.einsum("abc->cab", x) + 1, (40, 30, 50)),
+    "softmax": (lambda x: einloom.softmax(x, axis=1), (30, 100)),
+}
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_programs_as_graphs(name: str, rng: np.random.Generator) -> None:
+    function, shape = CAPTURED[name]
+    run = executable(function, shape, backend=backend.get("gpu"))
+    here = executable(function, shape, backend=backend.get())
+    x = up(rng.standard_normal(shape).astype("f4"))
+    captured: Any = run.capture(x)
+    for _ in range(2):
+        np.testing.assert_allclose(
+            down(captured()), here(down(x)), rtol=1e-4, atol=1e-3 if "long" in name else 1e-5
+        )
+        x *= 2
+
+
+def test_what_is_no_graph() -> None:
+    x = up(np.ones((100, 100), "f4"))
+    run = executable(lambda x: einloom.linalg.cholesky(x), (3, 3), backend=backend.get("gpu"))
+    with pytest.raises(Unsupported, match="cholesky"):
+        run.capture(x[:3, :3])
+    np.testing.assert_array_equal(down(x @ x), np.full((100, 100), 100.0))  # the stream is free
+
+
+# ---- contexts -----------------------------------------------------------------------------------
+
+
+def test_routines() -> None:
+    a, b = (Node(name, (2, 3)) for name in "ab")
+    x = np.arange(6.0).reshape(2, 3)
+    ten = Node.constant("ten", np.full(3, 10.0))
+    with Context("gpu:0") as root:
+        held = root.put({a: x}).zeros(b)
+        assert np.array_equal(held.get(a), x)
+        routine = held.link(Code(lambda a, ten: 2 * a + ten, [a, ten], [b]))
+        routine.run()
+        assert np.array_equal(routine.context.get(b), 2 * x + 10)
+        routine.context.set(a, -x)
+        assert routine.submit().result(10) is None
+        assert np.array_equal(routine.context.get(b), -2 * x + 10)
+    einloom.device("gpu:0").close()
+
+
+def test_profiles_and_executables(rng: np.random.Generator) -> None:
+    """Program by program as on the CPU, with and without fusion, and with an `out`."""
+    gpu: Any = backend.get("gpu")
+
+    def steps(x: Any, y: Any) -> Any:
+        z = einloom.einsum("ij,jk->ik", abs(x) * 2, y)
+        return einloom.softmax(z, axis=1) + einloom.einsum("ij->j", y)
+
+    program = einloom.trace(steps, (30, 40), (40, 50), dtype="float64").bind([(30, 40), (40, 50)])
+    x, y = (rng.standard_normal(shape) for shape in ((30, 40), (40, 50)))
+    want = Executable(program, backend.get())(x, y)
+    for fuse in (True, False):
+        for small in (0, 1 << 20):
+            with einloom.options(small=small):
+                run = Executable(program, gpu, fuse=fuse)
+            for _ in range(3):
+                np.testing.assert_allclose(down(run(up(x), up(y))), want, rtol=1e-9, atol=1e-12)
