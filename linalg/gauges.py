@@ -103,7 +103,8 @@ def fix_qr(q: Array, r: Array) -> tuple[Array, Array]:
 def column_phases(v: Array) -> Array:
     """Factors [..., k] of modulus 1 that make the pivot of each column of v real and positive."""
     if v.size == 0:
-        return np.ones((*v.shape[:-2], v.shape[-1]), v.dtype, like=v)
+        none = np.zeros((*v.shape[:-2], v.shape[-1]), v.dtype, like=v)
+        return none + v.dtype.type(1)  # CuPy has no np.ones(like=)
     size = np.abs(v)
     near = size >= size.max(axis=-2, keepdims=True) * (1 - 100 * np.finfo(v.dtype).eps)
     pivot = np.take_along_axis(v, near.argmax(axis=-2)[..., None, :], axis=-2)[..., 0, :]

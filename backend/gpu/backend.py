@@ -325,12 +325,15 @@ class GpuBackend:
             return xp.array(array)
 
     def to_host(self, array: Any) -> Any:
-        """An array of a device as numpy.ndarray, by way of pinned memory where it is large."""
+        """An array of a device as numpy.ndarray, column-major if it is that there; by way of pinned memory
+        where it is large."""
         if not isinstance(array, self.xp.ndarray):
             self.placement(array, "to_host: the argument")
             return array
         if array.nbytes < PINNED:
-            return array.get()
+            return array.get(order="A")
+        if array.flags.f_contiguous and not array.flags.c_contiguous:
+            return self.to_host(array.transpose()).transpose()
         room = companion(self.xp, "").empty_pinned(array.shape, array.dtype)
         return array.get(out=room)
 

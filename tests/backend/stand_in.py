@@ -49,9 +49,9 @@ class DeviceArray(np.ndarray):
     def data(self) -> Any:  # type: ignore[override]
         return SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
-    def get(self, out: Any = None) -> np.ndarray:
+    def get(self, out: Any = None, order: Any = "C") -> np.ndarray:
         if out is None:
-            return np.array(self.view(np.ndarray))
+            return np.array(self.view(np.ndarray), order=order)
         out[...] = self.view(np.ndarray)
         return out
 
@@ -61,6 +61,8 @@ class DeviceArray(np.ndarray):
         return on_device(getattr(ufunc, method), *inputs, **keywords)
 
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+        if "device" in keywords:  # as np.ones(like=) hands it over
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument 'device'")
         return on_device(function, *args, **keywords)
 
     def __getitem__(self, index: Any) -> Any:

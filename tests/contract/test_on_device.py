@@ -24,6 +24,8 @@ from einloom.contract.expression import Expression
 
 GPU = STAND_INS["gpu"]
 OPTIMIZE = ("auto", "greedy", True)
+IN_PLACE = True
+"""Whether `down` copies nothing."""
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +70,7 @@ def runs(case: Case) -> bool:
 
 def check_many(seed: int, n: int) -> None:
     for k, case in enumerate(filter(runs, random_cases(seed, n))):
-        check(on_device, case, [OPTIMIZE[k % len(OPTIMIZE)]], against_numpy=False)
+        check(on_device, case, [OPTIMIZE[k % len(OPTIMIZE)]], False, IN_PLACE)
 
 
 def test_random() -> None:

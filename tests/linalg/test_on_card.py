@@ -14,6 +14,7 @@ pytestmark = on_card.MARKS
 def card(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "up", on_card.up)
     monkeypatch.setattr(suite, "down", on_card.down)
+    monkeypatch.setattr(suite, "OTHER_PIVOTS", True)
 
 
 @pytest.mark.parametrize("batch", suite.BATCHES, ids=str)
@@ -57,4 +58,7 @@ def test_orders_of_other_ways(n: int, dtype: str) -> None:
             if name == "det":
                 a = a / np.sqrt(n).astype(a.real.dtype)
             want, found = call(a, b), suite.down(call(suite.up(a), suite.up(b)))
-            suite.same(found, want, dtype)
+            if name == "lu_factor" and dtype.startswith("complex"):
+                suite.same_product(found, a, dtype)
+            else:
+                suite.same(found, want, dtype)

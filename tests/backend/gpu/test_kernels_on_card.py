@@ -99,8 +99,8 @@ def test_graphs(rng: np.random.Generator) -> None:
 
 
 CAPTURED = {
-    "reduction": (lambda x: (x * x).sum(axis=0), (3000, 40)),
-    "long reduction": (lambda x: (2 * x).sum(), (3000, 400)),
+    "reduction": (lambda x: einloom.einsum("ij,ij->j", x, x), (3000, 40)),
+    "long reduction": (lambda x: einloom.einsum("ij->", 2 * x), (3000, 400)),
     "permutation": (lambda x: einloom.einsum("abc->cab", x) + 1, (40, 30, 50)),
     "softmax": (lambda x: einloom.softmax(x, axis=1), (30, 100)),
 }
