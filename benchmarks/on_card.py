@@ -16,7 +16,10 @@ from einloom.backend.gpu import missing
 from .harness import OURS, CaseResult
 
 ROUNDS, CALLS, WARM = 5, 11, 2
-SECONDS, LONGEST = 0.02, 2.0  # of a contender's calls in a round, and of all rounds, which may be fewer then
+SECONDS, LONGEST = (
+    0.02,
+    2.0,
+)  # of a contender's calls in a round, and of all rounds, which may be fewer then
 TOLERANCES = {
     "float16": 2e-2,
     "float32": 2e-4,

@@ -221,10 +221,7 @@ class Executable:
         for ins in program.instructions:
             if isinstance(ins, Fused):
                 continue
-            inputs, outputs = program.placed(ins.inputs), program.placed(ins.outputs)
-            if ins.family is not None or not backend.can_capture(
-                ins.op, backend.engine(ins.op, ins.attrs, inputs, outputs)
-            ):
+            if ins.family is not None or not backend.can_capture(ins.op):
                 raise Unsupported(
                     f"capture: {ins} cannot be captured on {backend.device}: it calls a library or waits; "
                     f"call the program"

@@ -66,7 +66,9 @@ def test_clocks() -> None:
     x = GPU.to_device(np.ones(3))
     waited = []
     contenders = {"einloom": Timed(lambda: x), "jax": Timed(lambda: x, waited.append)}
-    result = measure_on_card(GPU.xp, "x", contenders, GPU.to_device(np.ones(3)), dtype="float64", quick=True)
+    result = measure_on_card(
+        GPU.xp, "x", contenders, GPU.to_device(np.ones(3)), dtype="float64", quick=True
+    )
     assert len(waited) == 2  # to see how long it takes, and once timed
     assert min(result.seconds.values()) > 0
     assert queueing(GPU.xp, lambda: x, 3) > 0

@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .modules import Array, Module
+from .blas import Multiply
+from .modules import Module
 from .routines import routines
 
 Op = Literal["N", "T", "C"]
@@ -106,22 +107,21 @@ def side_of(x: Matrices, conj: bool) -> Side | None:
     return None if ld is None else Side("C" if conj else "T", ld, x.batch_stride)
 
 
-def multiply(
+def bound(
     xp: Module,
     call: Gemm,
-    operands: tuple[Array, Array],
-    out: Array,
+    of: Any,
+    made: Any,
     factors: tuple[Any, Any] = (1, 0),
     precision: str = "full",
-) -> None:
-    """Queue the call: half precisions and single are summed in single precision, others in their own.
-
-    The arrays are known by their first elements; operands have one dtype, out the same or that of the sum.
-    """
-    a, b = operands[::-1] if call.swaps else operands
-    wide = SUMMED.get(a.dtype.name, a.dtype)
+) -> Multiply:
+    """`multiply(lhs, rhs, out)` that queues the call, for operands of dtype `of` and results of dtype `made`,
+    which is the same or that of the sum. Half precisions and single are summed in single precision, others in
+    their own. Arrays are known by their first elements."""
+    wide = SUMMED.get(of.name, of)
     alpha, beta = (np.array(x, wide) for x in factors)
-    routines(xp).gemm(call, a, b, out, alpha, beta, precision)
+    found: Multiply = routines(xp).bound(call, of, made, (alpha, beta), precision)
+    return found
 
 
 SUMMED = {"float16": np.dtype(np.float32), "bfloat16": np.dtype(np.float32)}

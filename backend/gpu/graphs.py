@@ -1,8 +1,9 @@
 """Work on arrays at fixed places as one CUDA graph: recorded once, launched as a whole.
 
-While a stream is captured nothing runs and nothing may wait, and CuPy refuses cuBLAS, cuSOLVER and whatever
-copies from the host: so only ops that are kernels of einloom's own or of CuPy can be captured. What the graph
-writes lies in a pool of its own, which nobody else takes memory from.
+While a stream is captured nothing runs and nothing may wait, and CuPy refuses cuSOLVER and whatever copies from
+the host: so ops can be captured that are kernels of einloom's own or of CuPy, and products by cuBLAS, which is
+called past CuPy (`routines.recording`). What the graph writes lies in a pool of its own, which nobody else takes
+memory from.
 """
 
 from __future__ import annotations
@@ -14,23 +15,20 @@ from typing import Any
 from ..._base.errors import Unsupported
 from ..catalogue import CATALOGUE
 from .modules import Array, Module
+from .routines import routines
 
-GROUPS = ("elementwise", "structural", "reductions", "random")
+GROUPS = ("elementwise", "structural", "reductions", "random", "contraction")
 GATHERED = ("gather", "gather_dynamic_slice_sizes", "dynamic_slice", "dynamic_update_slice")
 ALONE = frozenset((*GATHERED, "constant"))
-ENGINES = frozenset(("small", "cutensor", "zeros"))
-"""Of products: `gemm` and `packed` call cuBLAS."""
 
 
-def can_capture(op: str, engine: str) -> bool:
-    """Whether an op may be captured that runs by this engine.
+def can_capture(op: str) -> bool:
+    """Whether an op waits for nothing.
 
-    >>> can_capture("dot_general", "small"), can_capture("dot_general", "gemm"), can_capture("take", "take")
-    (True, False, False)
+    >>> can_capture("dot_general"), can_capture("take")
+    (True, False)
     """
     row = CATALOGUE[op]
-    if row.group == "contraction":
-        return engine in ENGINES
     return row.is_view or row.group in GROUPS or op in ALONE
 
 
@@ -49,18 +47,21 @@ class Captured:
             before = cuda.Event(disable_timing=True)
             before.record(cuda.get_current_stream())
             stream = cuda.Stream(non_blocking=True)
+            self._products = routines(xp).recording(stream)  # and the workspace of these
             with stream, cuda.using_allocator(self._pool.malloc):
                 stream.wait_event(before)
-                run(
-                    *arrays
-                )  # kernels are compiled, and the pool then has what the second run takes
+                with (
+                    self._products
+                ):  # kernels are compiled, and the pool then has what the next run takes
+                    run(*arrays)
                 stream.synchronize()
                 self._graph, self.results = self._recorded(stream, run)
 
     def _recorded(self, stream: Any, run: Callable[..., Any]) -> tuple[Any, Any]:
         stream.begin_capture()
         try:
-            results = run(*self.arrays)
+            with self._products:
+                results = run(*self.arrays)
             return stream.end_capture(), results
         except BaseException as error:
             with suppress(Exception):  # a capture that an error made invalid ends with one

@@ -34,6 +34,8 @@ class CudaKernel(Protocol):
 
 
 COMPILED: Cache[Any] = Cache("cuda_functions", 1024)
+PREPARED: Cache[tuple[CudaKernel, Any, Any]] = Cache("cuda_launches", 4096)
+"""By number of the kernel, which is kept with it: the function and its last argument."""
 
 
 def can_launch(xp: Module) -> bool:
@@ -43,9 +45,16 @@ def can_launch(xp: Module) -> bool:
 
 def launch(xp: Module, kernel: CudaKernel, *arrays: Any) -> None:
     """Queue a kernel on the current stream; `arrays` are its pointers, outputs first."""
+    key = (id(xp), id(kernel))
+    found = PREPARED.get(key) or PREPARED.put(key, _prepared(xp, kernel))
+    _, function, record = found
+    function(kernel.grid, kernel.block, (*arrays, record))
+
+
+def _prepared(xp: Module, kernel: CudaKernel) -> tuple[CudaKernel, Any, Any]:
     key = (id(xp), kernel.name, kernel.source)
     function = COMPILED.get_or(key, lambda: xp.RawKernel(kernel.source, kernel.name, OPTIONS))
-    function(kernel.grid, kernel.block, (*arrays, by_value(kernel.parameters())))
+    return kernel, function, by_value(kernel.parameters())
 
 
 def by_value(words: Any) -> Any:

@@ -1,7 +1,7 @@
 """Factorisations and solves of batches of matrices over an array module.
 
-Orders up to 32 of Cholesky, solve and eigh have kernels of their own, one launch for the whole batch; the
-others go to cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array module
+Orders up to 32 of Cholesky and solve, and to 16 of eigh, have kernels of their own, one launch for the whole
+batch; the others go to cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array module
 first and then what those of `backend.cpu.linalg` take; dtypes are float32, float64, complex64 and complex128,
 batch shapes are equal. Numerical failure is data: `info` is int32 of the batch shape, on the device, so that
 nothing waits. What comes out for a failed member is unspecified, and no member spoils another.
@@ -18,13 +18,16 @@ import numpy as np
 
 from ..._base.errors import Unsupported
 from .arrays import operands_of
-from .cuda import eigen, matrices
+from .cuda import eigen, exchanges, matrices
 from .cuda.kernel import CudaKernel
 from .launch import can_launch, launch
 from .modules import Array, Module, companion
 from .routines import routines
 
 TRANSPOSED = {"N": "T", "T": "N"}
+JACOBI, SYEVJ = 16, 32
+"""Orders of eigh up to which our own kernel is the soonest, and cuSOLVER's syevj (by CuPy) is: behind them comes
+its Xsyev for batches. Measured on an H200, in benchmarks/results/gpu.json."""
 
 
 def cholesky(xp: Module, a: Array, lower: bool = True) -> tuple[Array, Array]:
@@ -65,9 +68,14 @@ def lu(xp: Module, a: Array) -> tuple[Array, Array, Array]:
 
 
 def row_order(xp: Module, swaps: Array, m: int) -> Array:
-    """p [..., m] with a[p] = l u, from the swaps: one step for each, whatever the batch."""
+    """p [..., m] with a[p] = l u, from the swaps: one launch of our own, or a step for each, whatever the batch."""
     *batch, k = swaps.shape
     count = math.prod(batch)
+    kernel = exchanges.row_order(count, m, k) if can_launch(xp) and count else None
+    if kernel is not None:
+        made = xp.empty((*batch, m), np.int64)
+        launch(xp, kernel, made, xp.ascontiguousarray(swaps.astype(np.int32, copy=False)))
+        return made
     order = xp.zeros((count, m), np.int64) + xp.arange(m, dtype=np.int64)
     member, others = xp.arange(count, dtype=np.int64), swaps.reshape(count, k).astype(np.int64)
     for row in range(k):
@@ -80,14 +88,11 @@ def row_order(xp: Module, swaps: Array, m: int) -> Array:
 
 def lu_solve(xp: Module, packed: Array, swaps: Array, b: Array, trans: str = "N") -> Array:
     """x of op(a) x = b, from what `lu` made of a."""
-    order = row_order(xp, swaps, packed.shape[-1])
-    if trans == "N":
-        b = xp.take_along_axis(b, order[..., None], axis=-2)
-        y, _ = triangular_solve(xp, packed, b, True, "N", True)
-        return triangular_solve(xp, packed, y, False, "N", False)[0]
-    y, _ = triangular_solve(xp, packed, b, False, trans, False)
-    z, _ = triangular_solve(xp, packed, y, True, trans, True)
-    return xp.take_along_axis(z, xp.argsort(order, axis=-1)[..., None], axis=-2)
+    if not packed.size or not b.size:
+        return xp.zeros(b.shape, b.dtype)
+    n = packed.shape[-1]
+    found = routines(xp).getrs(flat(xp, packed), swaps.reshape(-1, n), flat(xp, b), trans)
+    return found.reshape(b.shape)
 
 
 def solve(xp: Module, a: Array, b: Array) -> tuple[Array, Array]:
@@ -97,8 +102,8 @@ def solve(xp: Module, a: Array, b: Array) -> tuple[Array, Array]:
     out, info = xp.empty(b.shape, b.dtype), xp.empty(a.shape[:-2], np.int32)
     if _launched(xp, matrices.solve, out, info, a, b):
         return out, info
-    packed, swaps, info = lu(xp, a)
-    return lu_solve(xp, packed, swaps, b), info
+    x, info = routines(xp).gesv(flat(xp, a), flat(xp, b))
+    return x.reshape(b.shape), info.reshape(a.shape[:-2])
 
 
 def inv(xp: Module, a: Array) -> tuple[Array, Array]:
@@ -184,9 +189,13 @@ def eigh(
         return xp.zeros(a.shape[:-1], real), xp.zeros(a.shape, a.dtype), no_failure(xp, a)
     w, v = xp.empty(a.shape[:-1], real), xp.empty(a.shape, a.dtype)
     info = xp.empty(a.shape[:-2], np.int32)
-    if _launched(xp, eigen.eigh, w, v, info, a):
+    n = a.shape[-1]
+    if n <= JACOBI and _launched(xp, eigen.eigh, w, v, info, a):
         return w, v, xp.where(_finite(xp, w), info, 1).astype(np.int32)
     a, good = cleared(xp, a)
+    if a.ndim > 2 and n > SYEVJ and (found := routines(xp).syev(flat(xp, a), vectors)) is not None:
+        w, v, info = (None if x is None else x.reshape(*a.shape[:-2], *x.shape[1:]) for x in found)
+        return w, v, xp.where(good & _finite(xp, w), info, 1).astype(np.int32)
     zero = xp.all(xp.tril(a) == 0, axis=(-2, -1))
     a = a + zero[..., None, None] * xp.eye(a.shape[-1], dtype=a.dtype)
     w, v = xp.linalg.eigh(a, "L") if vectors else (xp.linalg.eigvalsh(a, "L"), None)

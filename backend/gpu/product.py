@@ -28,10 +28,11 @@ from ..rules import DotDims, dot_dims
 from ..spec import ArraySpec, Axes, compute_dtype
 from . import cutensor
 from .arrays import element_strides
+from .blas import Multiply
 from .cuda.kernel import CudaKernel
 from .cuda.products import products
 from .cuda.types import type_of
-from .gemm import DTYPES, SUMMED, Gemm, Matrices, gemm_of, multiply
+from .gemm import DTYPES, SUMMED, Gemm, Matrices, bound, gemm_of
 from .launch import can_launch, launch
 from .memory import address
 from .modules import Array, Module
@@ -65,7 +66,7 @@ class Product:
         self.read = lhs.dtype if is_half else dtype  # what operands are read as
         self.is_blas = self.read.name in DTYPES
         self.precision = get_options().precision
-        self.known: dict[Any, Gemm] = {}  # calls that copy nothing, by the strides of all three
+        self.known: dict[Any, Multiply] = {}  # calls that copy nothing, by the strides of all three
         self.shape = (
             *(lhs.shape[axis] for axis in self.dims.lhs_batch + self.dims.lhs_free),
             *(rhs.shape[axis] for axis in self.dims.rhs_free),
@@ -111,18 +112,21 @@ class Product:
 
         Arrays of a program lie in the same way every time: the ladder is gone through once.
         """
-        if not self.known or not lhs.dtype == rhs.dtype == self.read:
+        read = self.read
+        if not self.known or lhs.dtype != read or rhs.dtype != read:
             return None
-        fit = out if out is not None and out.dtype == self.read else None
-        call = self.known.get(
-            (lhs.strides, rhs.strides, self.fresh if fit is None else fit.strides)
-        )
-        given = (lhs, rhs) if fit is None else (lhs, rhs, fit)
-        if call is None or any(address(x) % x.itemsize for x in given):
+        fit = out if out is not None and out.dtype == read else None
+        strides = self.fresh if fit is None else fit.strides
+        multiply = self.known.get((lhs.strides, rhs.strides, strides))
+        size = read.itemsize
+        if multiply is None or address(lhs) % size or address(rhs) % size:
             return None
-        target = self._target(self.read, fit)
-        multiply(self.xp, call, (lhs, rhs), target, precision=self.precision)
-        return target
+        if fit is None:
+            fit = self.xp.empty(self.shape, read)
+        elif address(fit) % size:
+            return None
+        multiply(lhs, rhs, fit)
+        return fit
 
     def _target(self, dtype: Any, out: Any) -> Any:
         is_fit = out is not None and out.dtype == dtype
@@ -200,11 +204,15 @@ class Product:
             call = self._call(operands, spans, target, (False, False))
         if call is None:
             return False
-        multiply(self.xp, call, (operands[0], operands[1]), out, (alpha, beta), self.precision)
-        if all(address(x) == address(y) for x, y in zip(operands, (lhs, rhs), strict=True)):
+        multiply = bound(self.xp, call, self.read, out.dtype, (alpha, beta), self.precision)
+        multiply(operands[0], operands[1], out)
+        is_as_it_lies = all(
+            address(x) == address(y) for x, y in zip(operands, (lhs, rhs), strict=True)
+        )
+        if is_as_it_lies and beta == 0 and alpha == 1 and out.dtype == self.read:
             if len(self.known) >= MOST_KNOWN:
                 self.known.clear()
-            self.known[lhs.strides, rhs.strides, out.strides] = call
+            self.known[lhs.strides, rhs.strides, out.strides] = multiply
         return True
 
     def _call(

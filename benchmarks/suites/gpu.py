@@ -16,7 +16,7 @@ import numpy as np
 import opt_einsum
 
 import einloom
-from einloom.backend.gpu.gemm import Matrices, gemm_of, multiply
+from einloom.backend.gpu.gemm import Matrices, bound, gemm_of
 from einloom.backend.protocol import Backend
 from einloom.contract.expression import Expression
 from einloom.contract.problem_file import read_problem
@@ -107,9 +107,10 @@ def cublas(xp: Any, a: Any, b: Any) -> Timed:
     )
     call = gemm_of(lhs, rhs, target, batch, (False, False))
     assert call is not None
+    multiply = bound(xp, call, a.dtype, out.dtype)
 
     def run() -> Any:
-        multiply(xp, call, (a, b), out)
+        multiply(a, b, out)
         return out
 
     return Timed(run)

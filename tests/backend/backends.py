@@ -10,13 +10,13 @@ import numpy as np
 from tests.backend.calls import Call
 from tests.backend.stand_in import DeviceArray, StandIn
 from tests.backend.through_nx import ThroughNx, says
+from tests.on_card import down, up
 
 from einloom import backend as backends
 from einloom._base.options import options
 from einloom.backend.cpu import cpu
 from einloom.backend.gpu import GpuBackend, missing
 from einloom.backend.protocol import Backend
-from tests.on_card import down, up
 
 BACKENDS: dict[str, Backend] = {
     "cpu": cpu(),

@@ -178,22 +178,46 @@ class Routines:
 
     def __init__(self) -> None:
         self.called: deque[tuple[Gemm, str]] = deque(maxlen=8)
+        self.records = 0
 
-    def gemm(
-        self, call: Gemm, a: Any, b: Any, c: Any, alpha: Any, beta: Any, precision: str
-    ) -> None:
-        if RECORDING:
-            invalidated("cuBLAS: operation not permitted when stream is capturing")
-        self.called.append((call, precision))
+    def bound(
+        self, call: Gemm, of: Any, made: Any, factors: tuple[Any, Any], precision: str
+    ) -> Any:
+        alpha, beta = factors
         wide = alpha.dtype
-        assert a.dtype == b.dtype
-        assert c.dtype in (a.dtype, wide)
-        left = _flagged(a, call.a, call.m, call.k, call.batch).astype(wide)
-        right = _flagged(b, call.b, call.k, call.n, call.batch).astype(wide)
-        target = _stored(c, call.m, call.n, call.ldc, call.stride_c, call.batch)
-        with np.errstate(all="ignore"):
-            product = alpha * (left @ right)
-            target[...] = product if beta == 0 else product + beta * target.astype(wide)
+        assert made in (of, wide)
+
+        def compute(a: Any, b: Any, c: Any) -> None:
+            if call.swaps:
+                a, b = b, a
+            assert a.dtype == b.dtype == of
+            assert c.dtype == made
+            left = _flagged(a, call.a, call.m, call.k, call.batch).astype(wide)
+            right = _flagged(b, call.b, call.k, call.n, call.batch).astype(wide)
+            target = _stored(c, call.m, call.n, call.ldc, call.stride_c, call.batch)
+            with np.errstate(all="ignore"):
+                product = alpha * (left @ right)
+                target[...] = product if beta == 0 else product + beta * target.astype(wide)
+
+        def multiply(a: Any, b: Any, c: Any) -> None:
+            if RECORDING:
+                if not self.records:
+                    invalidated("cuBLAS: operation not permitted when stream is capturing")
+                RECORDING[-1].append((SimpleNamespace(run=compute), a, b, c))  # type: ignore[union-attr]
+                return
+            self.called.append((call, precision))
+            compute(a, b, c)
+
+        return multiply
+
+    def recording(self, stream: Any) -> Any:
+        return self
+
+    def __enter__(self) -> None:
+        self.records += 1
+
+    def __exit__(self, *ending: object) -> None:
+        self.records -= 1
 
     def potrf(self, a: Any) -> tuple[Any, Any]:
         x, info = np.array(bare(a)), np.empty(len(a), np.int32)
@@ -209,6 +233,24 @@ class Routines:
         for k, one in enumerate(bare(a)):
             x[k], swaps[k], _ = run(one)
         return wrapped(x), wrapped(swaps)
+
+    def getrs(self, packed: Any, swaps: Any, b: Any, trans: str) -> Any:
+        x, lus, rows = np.array(bare(b)), bare(packed), bare(swaps)
+        (run,) = scipy.linalg.get_lapack_funcs(("getrs",), (x,))
+        for k in range(len(x)):
+            x[k], _ = run(lus[k], rows[k], x[k], trans="NTC".index(trans))
+        return wrapped(x)
+
+    def gesv(self, a: Any, b: Any) -> tuple[Any, Any]:
+        packed, swaps = self.getrf(a)
+        zero = np.diagonal(bare(packed), axis1=1, axis2=2) == 0
+        info = np.where(zero.any(axis=1), zero.argmax(axis=1) + 1, 0).astype(np.int32)
+        return self.getrs(packed, swaps, b, "N"), wrapped(info)
+
+    def syev(self, a: Any, vectors: bool) -> tuple[Any, Any, Any] | None:
+        whole = np.tril(bare(a)) + np.tril(bare(a), -1).conj().swapaxes(-1, -2)
+        w, v = np.linalg.eigh(whole)
+        return wrapped(w), wrapped(v) if vectors else None, wrapped(np.zeros(len(w), np.int32))
 
 
 class Pool:

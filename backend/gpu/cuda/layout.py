@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ...cpu.strided import Axis, merge_axes
@@ -36,10 +37,19 @@ def operand_of(x: Any) -> Operand | None:
     >>> operand_of(np.zeros((2, 3), "f4").T)
     Operand(dtype='float32', shape=(3, 2), strides=(1, 3))
     """
-    if any(stride % x.itemsize for stride in x.strides):
-        return None
-    strides = tuple(stride // x.itemsize for stride in x.strides)
-    return Operand(x.dtype.name, tuple(x.shape), strides)
+    size = x.itemsize
+    strides = []
+    for stride in x.strides:
+        if stride % size:
+            return None
+        strides.append(stride // size)
+    return Operand(_name(x.dtype), x.shape, tuple(strides))
+
+
+@cache
+def _name(dtype: Any) -> str:
+    """NumPy puts it together each time."""
+    return str(dtype.name)
 
 
 @dataclass(frozen=True, slots=True)

