@@ -216,6 +216,29 @@ class Expression:
 
         return submit_to(self.backend, self, arrays, device, **keywords)
 
+    def capture(self, *arrays: Any) -> Callable[[], Any]:
+        """The call with these arrays of a GPU as a CUDA graph: `captured()` is one launch, which computes on
+        what the arrays then hold and writes over the same result.
+
+        For many small steps: a launch for each of them costs the host more than the device takes. The result
+        lies in the order in which the program makes it, whatever order the plan asks for.
+
+        Raises:
+            Unsupported: compiled for the CPU, in slices, with strip_exponent; or a step cannot be captured.
+            ShapeError, DTypeError: the arrays are not those that the expression is compiled for.
+
+        >>> einloom.compile("ij,jk->ik", (2, 3), (3, 2)).capture()
+        Traceback (most recent call last):
+        einloom._base.errors.Unsupported: capture: there are no graphs on cpu; compile with device="gpu"
+        """
+        if self._on_host:
+            raise Unsupported('capture: there are no graphs on cpu; compile with device="gpu"')
+        if self.plan.sliced or self.plan.strip_exponent:
+            raise Unsupported("capture: slices and strip_exponent wait for the device; call the expression")
+        check_together("expression.capture", self.backend, arrays)
+        self._check(list(arrays))
+        return self._executable.capture(*arrays, *self._held)  # type: ignore[union-attr]
+
     def run_slices(
         self,
         *arrays: Any,

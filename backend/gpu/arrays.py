@@ -34,7 +34,7 @@ def into(xp: Module, compute: Callable[..., Any], output: ArraySpec) -> Kernel:
 def put(xp: Module, result: Any, output: ArraySpec, out: Any = None) -> Any:
     """The result in `out`, or in the output's dtype."""
     if out is None:
-        return result.astype(output.dtype, copy=False)
+        return result if result.dtype == output.dtype else result.astype(output.dtype)
     xp.copyto(out, result, casting="unsafe")
     return out
 

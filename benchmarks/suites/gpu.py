@@ -155,6 +155,11 @@ def contraction(
     expression = Expression(einloom.plan(equation, *arrays, **asked), backend=backend)
     order = ["einsum_path", *path] if path else True
     found, left_out = elsewhere(equation, arrays, path)
+    if path:
+        try:
+            found["einloom, graph"] = Timed(expression.capture(*arrays))
+        except einloom.Unsupported as error:
+            left_out["einloom, graph"] = str(error)[:200]
     return measure_on_card(
         xp,
         name,
@@ -166,7 +171,7 @@ def contraction(
         },
         opt_einsum.contract(equation, *map(wide, arrays), optimize=path or "auto"),
         dtype=arrays[0].dtype.name,
-        baselines=(FLOOR,),
+        baselines=(FLOOR, "einloom, graph"),
         unchecked=(FLOOR,),
         facts={"equation": equation},
         left_out=left_out,
@@ -343,7 +348,8 @@ def overhead(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
     program = einloom.trace(chain, "float32[n,n]", sizes={"n": 4}).bind([(4, 4)])
     run = Executable(program, backend, fuse=False)
     x = xp.array(np.eye(4, dtype=np.float32))
-    seconds = queueing(xp, partial(run, x), 3 if quick else 200)
-    yield CaseResult(
-        "host time", facts={"each of the instructions": f"{seconds / steps * 1e6:.2f} us"}
-    )
+    facts = {}
+    for how, call in (("called", partial(run, x)), ("as a graph", run.capture(x))):
+        seconds = queueing(xp, call, 3 if quick else 200)
+        facts[f"each instruction, {how}"] = f"{seconds / steps * 1e6:.2f} us"
+    yield CaseResult("host time", facts=facts)
