@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -180,7 +180,8 @@ def einsum(
     if (backend := elsewhere("einsum", given)) is not None:
         from .on_device import einsum_on  # loaded only where something lies on a device
 
-        return einsum_on(backend, given, notation, out, alpha, beta, asked, _planned)
+        keep = partial(_keep_recent, operands[0]) if is_plain else None
+        return einsum_on(backend, given, notation, out, alpha, beta, asked, _planned, keep)
     checked = [as_ndarray(x, "einsum", k) for k, x in enumerate(given)]
     if out is not None and not isinstance(out, np.ndarray):
         raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")
@@ -218,6 +219,11 @@ def _first(text: str, arrays: tuple[Any, ...]) -> Any:
     _FIRST.misses += 1
     _FIRST.put(key, True)
     return first_result(text, arrays)
+
+
+def _keep_recent(text: str, fast: Callable[..., Any]) -> None:
+    """For calls of this equation with arrays of a device."""
+    _RECENT.put(text, (get_options(), fast))
 
 
 def _remember(text: str, expression: Expression | InLine) -> None:

@@ -114,8 +114,8 @@ class Expression:
             self._certain = executable.schedule.certain_bytes
             plain = (plan.order == "K" or executable.is_view) and not plan.strip_exponent
         self._executable = executable
-        small = self._certain < CHECK_FROM
-        self._plain = small and plain and bool(program.instructions) and self._on_host
+        small = self._certain < CHECK_FROM or not self._on_host
+        self._plain = small and plain and bool(program.instructions)
         self._is_scalar = not plan.network.output_axes
         if at_once:
             _ = self.fast
@@ -134,7 +134,15 @@ class Expression:
         """For callers with nothing but arrays: the result, or None if these are not what it is made for."""
         if not self.has_fast:
             return None
-        plan = self.plan
+        plan, backend = self.plan, cast(Any, self.backend)
+        if not self._on_host:
+            if self._executable.is_view:  # of an operand: never the operand itself
+                return None
+            run, card = self._executable.settled(), backend.sole_ordinal  # type: ignore[union-attr]
+            none = [None] * len(self._specs)
+            return checking(
+                self._specs, none, run, self._held, False, None, backend.xp.ndarray, card
+            )
         layouts = [plan.layouts[k] if plan.layouts else None for k in self._free]
         run = self._executable.settled()  # type: ignore[union-attr]
         view = None if plan.conj else view_of(plan)
@@ -331,7 +339,7 @@ class Expression:
         donate: tuple[int, ...] = (),
     ) -> Any:
         """Run on checked numpy arrays; results of no axes are NumPy scalars, as np.einsum's are."""
-        plain = self._plain and out is None and not donate
+        plain = self._plain and self._on_host and out is None and not donate
         if plain and not is_given(alpha, 1) and not is_given(beta, 0):
             result = self._executable.run(*operands, *self._held)  # type: ignore[union-attr]
             return result[()] if self._is_scalar else result

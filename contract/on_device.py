@@ -17,7 +17,7 @@ from ..program.executable import Executable
 from ..program.ranges import cut
 from ..program.sliced import SlicedExecutable
 from .arguments import Asked, hashable_path
-from .delivery import factors, in_order, order_of
+from .delivery import ONE, ZERO, factors, in_order, order_of
 from .expression import Expression
 from .notation import Notation
 from .plan import Plan
@@ -34,13 +34,22 @@ def einsum_on(
     beta: Any,
     asked: Asked,
     planned: Callable[[Notation, list[Any], Any, Asked], Plan],
+    keep: Callable[[Callable[..., Any]], None] | None = None,
 ) -> Any:
-    """einsum of arrays of the backend's device; the result lies there, without axes too."""
+    """einsum of arrays of the backend's device; the result lies there, without axes too. A call with nothing but
+    arrays hands the function of its expression to `keep`, when it comes again."""
     arrays = list(given)
     if out is not None:
         check_together("einsum(out=...)", backend, [out])
     key = _key(backend, arrays, notation, out, asked)
     expression = None if key is None else _EXPRESSIONS.get(key)
+    if expression is not None and out is None and alpha is ONE and beta is ZERO:
+        fast = expression.fast
+        result = None if fast is None else fast(*arrays)
+        if result is not None:
+            if keep is not None and fast is not None:
+                keep(fast)
+            return result
     if expression is None:
         expression = Expression(planned(notation, arrays, out, asked), backend=backend)
         if key is not None:

@@ -36,19 +36,30 @@ def checking(
     held: Sequence[Any],
     is_scalar: bool,
     view: tuple[Shape, Shape] | None,
+    kind: type = np.ndarray,
+    card: int | None = None,
 ) -> Callable[..., Any]:
     """`run` for plain arrays of exactly these shapes and dtypes, with `held` behind them; large ones in the
     order in memory that was planned for. None for any others, told quickly: one generated expression takes
-    half the time of a loop over the operands. A `view` of an operand without gaps is made in one call."""
+    half the time of a loop over the operands. A `view` of an operand without gaps is made in one call.
+
+    On a device arrays are of its `kind`, on the `card` of this number where there are several, and may lie as
+    they like."""
     names = [f"x{k}" for k in range(len(specs))]
-    scope: dict[str, Any] = {"ndarray": np.ndarray, "run": run}
+    scope: dict[str, Any] = {"ndarray": kind, "run": run}
+    on_host = kind is np.ndarray
     tests = ["not more"]
     for k, (shape, dtype) in enumerate(specs):
         # arrays of one dtype share one object as a rule, which is not that of newbyteorder("=")
         shared = np.dtype(dtype.char) if dtype.char in "?bBhHiIlLqQefdgFDG" else dtype
         scope |= {f"shape{k}": shape, f"dtype{k}": shared if shared == dtype else dtype}
-        tests.append(f"type(x{k}) is ndarray and x{k}.shape == shape{k} and x{k}.dtype is dtype{k}")
-        if math.prod(shape) * dtype.itemsize >= LARGE:
+        same = "is" if on_host else "=="
+        tests.append(
+            f"type(x{k}) is ndarray and x{k}.shape == shape{k} and x{k}.dtype {same} dtype{k}"
+        )
+        if card is not None:
+            tests.append(f"x{k}.device.id == {card}")
+        if on_host and math.prod(shape) * dtype.itemsize >= LARGE:
             scope[f"strides{k}"] = strides_of(shape, dtype.itemsize, layouts[k])
             tests.append(f"x{k}.strides == strides{k}")
     scope |= {f"held{k}": x for k, x in enumerate(held)}

@@ -113,6 +113,11 @@ class GpuBackend:
 
         return run
 
+    @property
+    def sole_ordinal(self) -> int | None:
+        """The number of this device, or None where there is no other."""
+        return None if self.xp.cuda.runtime.getDeviceCount() == 1 else self.ordinal
+
     def _on(self) -> Any:
         """A block in which this device is the current one."""
         return self.xp.cuda.Device(self.ordinal)

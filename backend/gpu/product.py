@@ -90,6 +90,8 @@ class Product:
             kernel = self._small(left, right, target)
             if kernel is not None:
                 launch(self.xp, kernel, target, left, right)
+                if left is lhs and right is rhs and target.dtype == self.read:
+                    self._know(lhs, rhs, target, _launching(self.xp, kernel))
                 return target
         if rung == "cutensor":
             left, right = (
@@ -108,7 +110,8 @@ class Product:
         return self._matmul(lhs, rhs)
 
     def _again(self, lhs: Array, rhs: Array, out: Any) -> Any:
-        """What the call before did, if it was one call of cuBLAS on arrays that lay like these; else None.
+        """What the call before did, if it was one launch or call of cuBLAS on arrays that lay like these; else
+        None.
 
         Arrays of a program lie in the same way every time: the ladder is gone through once.
         """
@@ -210,10 +213,13 @@ class Product:
             address(x) == address(y) for x, y in zip(operands, (lhs, rhs), strict=True)
         )
         if is_as_it_lies and beta == 0 and alpha == 1 and out.dtype == self.read:
-            if len(self.known) >= MOST_KNOWN:
-                self.known.clear()
-            self.known[lhs.strides, rhs.strides, out.strides] = multiply
+            self._know(lhs, rhs, out, multiply)
         return True
+
+    def _know(self, lhs: Array, rhs: Array, out: Array, multiply: Multiply) -> None:
+        if len(self.known) >= MOST_KNOWN:
+            self.known.clear()
+        self.known[lhs.strides, rhs.strides, out.strides] = multiply
 
     def _call(
         self, operands: list[Array], spans: list[Groups], out: Matrices, conj: tuple[bool, bool]
@@ -245,6 +251,10 @@ class Product:
         if element_strides(x) is None:  # between elements
             return turned.copy(order="C")
         return contiguous(self.xp, turned) if copied(x, groups) else turned
+
+
+def _launching(xp: Module, kernel: CudaKernel) -> Multiply:
+    return lambda lhs, rhs, out: launch(xp, kernel, out, lhs, rhs)
 
 
 def _spans(batch: int, rows: int, columns: int) -> Groups:

@@ -11,7 +11,7 @@ from ...rules import NO_CONJ
 from ...spec import Axes, Shape, compute_dtype, dtype_from_name
 from .kernel import THREADS, CudaKernel, blocks_of, kept
 from .layout import index_type, layout
-from .text import unit
+from .text import fill, unit
 from .types import TYPES, type_of, wide_type_of
 
 ENTRY = """
@@ -21,15 +21,22 @@ extern "C" __global__ void $name(
     for (Index i = first_element<Index>(); i < g.free.count; i += next_element<Index>()) {
         Index at[3], step[2];
         g.free.offsets(i, at);
-        $wide found = to<$wide>(0);
-        for (Index k = 0; k < g.summed.count; ++k) {
-            g.summed.offsets(k, step);
-            const $wide x = wide(lhs[at[1] + step[0]]), y = wide(rhs[at[2] + step[1]]);
-            found = op::add(found, op::multiply($x, $y));
-        }
+        $found
         out[at[0]] = $result;
     }
 }
+"""
+SUM = """
+$wide found = to<$wide>(0);
+for (Index k = 0; k < g.summed.count; ++k) {
+    g.summed.offsets(k, step);
+    const $wide x = wide(lhs[at[1] + step[0]]), y = wide(rhs[at[2] + step[1]]);
+    found = op::add(found, op::multiply($x, $y));
+}
+"""
+ONE = """
+const $wide x = wide(lhs[at[1]]), y = wide(rhs[at[2]]);
+const $wide found = op::multiply($x, $y);
 """
 
 
@@ -73,17 +80,17 @@ def _made(
     outer, inner = layout(*free, keep_order=False), layout(*summed, keep_order=False)
     index = index_type(outer, inner)
     names = [f"op::conj({x})" if is_conj else x for x, is_conj in zip("xy", conj, strict=True)]
+    wide = wide_type_of(number)
+    found = fill(SUM if summed[0] else ONE, wide=wide, x=names[0], y=names[1])
     source, name = unit(
         ("layout", "numbers", "arithmetic", "products"),
         "products",
         ENTRY,
         type=kind,
-        wide=wide_type_of(number),
+        found=found,
         free=outer.type(index),
         summed=inner.type(index),
         index=index,
-        x=names[0],
-        y=names[1],
         result=f"to<{TYPES[dtype]}>(found)" if compute_dtype(number) != number else "found",
     )
     geometry = (*outer.geometry(), *inner.geometry())
