@@ -1,7 +1,8 @@
 """How calls are timed on a GPU: by events on its stream, after warm-up, medians of many.
 
-A contender is checked first: what it gives must agree with a result in double precision, on the card. Those that queue their work on the current stream are timed by pairs of events, the others by the
-clock of the host, until they say that they are done. Contenders take turns in rotated order.
+A contender is checked first: what it gives must agree with a result in double precision, on the card. Those
+that queue their work on the current stream are timed by pairs of events, the others by the clock of the host,
+until they say that they are done. Contenders take turns in rotated order.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ from einloom.backend.gpu import missing
 from .harness import OURS, CaseResult
 
 ROUNDS, CALLS, WARM = 5, 11, 2
-SECONDS, LONGEST = (
-    0.02,
-    2.0,
-)  # of a contender's calls in a round, and of all rounds, which may be fewer then
+SECONDS, LONGEST = 0.02, 2.0
+"""Of a contender's calls in a round, and of all rounds, which may be fewer then."""
 TOLERANCES = {
     "float16": 2e-2,
     "float32": 2e-4,

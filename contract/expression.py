@@ -242,7 +242,9 @@ class Expression:
         if self._on_host:
             raise Unsupported('capture: there are no graphs on cpu; compile with device="gpu"')
         if self.plan.sliced or self.plan.strip_exponent:
-            raise Unsupported("capture: slices and strip_exponent wait for the device; call the expression")
+            raise Unsupported(
+                "capture: slices and strip_exponent wait for the device; call the expression"
+            )
         check_together("expression.capture", self.backend, arrays)
         self._check(list(arrays))
         return self._executable.capture(*arrays, *self._held)  # type: ignore[union-attr]

@@ -36,8 +36,10 @@ def einsum_on(
     planned: Callable[[Notation, list[Any], Any, Asked], Plan],
     keep: Callable[[Callable[..., Any]], None] | None = None,
 ) -> Any:
-    """einsum of arrays of the backend's device; the result lies there, without axes too. A call with nothing but
-    arrays hands the function of its expression to `keep`, when it comes again."""
+    """einsum of arrays of the backend's device; the result lies there, without axes too.
+
+    A call with nothing but arrays hands the function of its expression to `keep`, when it comes again.
+    """
     arrays = list(given)
     if out is not None:
         check_together("einsum(out=...)", backend, [out])

@@ -78,8 +78,8 @@ class Products:
         return multiply
 
     def recording(self, stream: Any) -> Any:
-        """A block, to be entered as often as one likes, in which products go to cuBLAS past CuPy, which refuses
-        it while a stream is captured. Their workspace is that of this block: two graphs may run at once."""
+        """A block, to be entered as often as one likes, in which products go to cuBLAS past CuPy, which
+        refuses it while a stream is captured. Their workspace is this block's: two graphs may run at once."""
         return _Recording(_of_this_thread(self), self.xp, stream)
 
 

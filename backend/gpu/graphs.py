@@ -1,9 +1,9 @@
 """Work on arrays at fixed places as one CUDA graph: recorded once, launched as a whole.
 
-While a stream is captured nothing runs and nothing may wait, and CuPy refuses cuSOLVER and whatever copies from
-the host: so ops can be captured that are kernels of einloom's own or of CuPy, and products by cuBLAS, which is
-called past CuPy (`routines.recording`). What the graph writes lies in a pool of its own, which nobody else takes
-memory from.
+While a stream is captured nothing runs and nothing may wait, and CuPy refuses cuSOLVER and whatever copies
+from the host: so ops can be captured that are kernels of einloom's own or of CuPy, and products by cuBLAS,
+which is called past CuPy (`blas.Products.recording`). What the graph writes lies in a pool of its own, which
+nobody else takes memory from.
 """
 
 from __future__ import annotations

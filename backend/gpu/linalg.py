@@ -1,10 +1,11 @@
 """Factorisations and solves of batches of matrices over an array module.
 
 Orders up to 32 of Cholesky and solve, and to 16 of eigh, have kernels of their own, one launch for the whole
-batch; the others go to cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array module
-first and then what those of `backend.cpu.linalg` take; dtypes are float32, float64, complex64 and complex128,
-batch shapes are equal. Numerical failure is data: `info` is int32 of the batch shape, on the device, so that
-nothing waits. What comes out for a failed member is unspecified, and no member spoils another.
+batch; the others go to cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array
+module first and then what those of `backend.cpu.linalg` take; dtypes are float32, float64, complex64 and
+complex128, batch shapes are equal. Numerical failure is data: `info` is int32 of the batch shape, on the
+device, so that nothing waits. What comes out for a failed member is unspecified, and no member spoils
+another.
 
 Where a library keeps its code, a member counts as failed if it is not finite, or what came out is not.
 """
@@ -26,8 +27,8 @@ from .routines import routines
 
 TRANSPOSED = {"N": "T", "T": "N"}
 JACOBI, SYEVJ = 16, 32
-"""Orders of eigh up to which our own kernel is the soonest, and cuSOLVER's syevj (by CuPy) is: behind them comes
-its Xsyev for batches. Measured on an H200, in benchmarks/results/gpu.json."""
+"""Orders of eigh up to which our own kernel is the soonest, and cuSOLVER's syevj (by CuPy) is: behind them
+comes its Xsyev for batches. Measured on an H200, see docs/gpu.md."""
 
 
 def cholesky(xp: Module, a: Array, lower: bool = True) -> tuple[Array, Array]:
@@ -68,7 +69,7 @@ def lu(xp: Module, a: Array) -> tuple[Array, Array, Array]:
 
 
 def row_order(xp: Module, swaps: Array, m: int) -> Array:
-    """p [..., m] with a[p] = l u, from the swaps: one launch of our own, or a step for each, whatever the batch."""
+    """p [..., m] with a[p] = l u, from the swaps: one launch; else a step for each."""
     *batch, k = swaps.shape
     count = math.prod(batch)
     kernel = exchanges.row_order(count, m, k) if can_launch(xp) and count else None

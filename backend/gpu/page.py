@@ -8,8 +8,20 @@ from ..catalogue import CATALOGUE, OpRow
 from ..table import dtypes_cell
 from .backend import BINDERS, DTYPES, PRODUCTS, GpuBackend
 
-RAN: dict[str, str] = {}
-"""Card and date of the last complete run of an op's laws on a GPU; nobody has run one yet."""
+_ON_H200 = """
+    absolute acos add argmax argmin argsort asin associative_scan atan atan2 bitwise_and bitwise_not
+    bitwise_or bitwise_xor broadcast_in_dim cast ceil clamp concatenate conj constant contiguous convert
+    copy cos cosh divide dot_general dot_general_add dynamic_slice dynamic_truncate dynamic_update_slice
+    embed_diagonal equal erf exp expand_dims expm1 extract_diagonal fft floor fold gather
+    gather_dynamic_slice_sizes greater greater_equal identity ifft imag irfft ldexp less less_equal log
+    log1p matmul maximum minimum multiply negate normal_exponent not_equal pad pad_to_match power real
+    reciprocal reduce_max reduce_mean reduce_min reduce_prod reduce_sum remainder reshape reverse rfft
+    round round_half_away rsqrt scatter scatter_along_axis select shape_of sign sin sinh slice slice_at
+    sort split sqrt squeeze subtract sum_product take take_along_axis tan tanh threefry2x32 transpose
+    tril triu trunc unfold cholesky triangular_solve lu lu_solve solve qr svd eigh eig
+"""
+RAN: dict[str, str] = dict.fromkeys(_ON_H200.split(), "NVIDIA H200, 2026-11-26")
+"""Card and date of the last complete run of an op's laws on a GPU; an op that is not here has run on none."""
 WAYS = {
     "elementwise": "ufuncs of CuPy, one launch each",
     "structural": "copies of CuPy",
@@ -34,11 +46,11 @@ FAMILIES = {
     "cholesky": "own kernel to order 32, then cuSOLVER's potrf",
     "triangular_solve": "cuBLAS's trsm",
     "lu": "cuBLAS's and cuSOLVER's getrf",
-    "lu_solve": "cuBLAS's trsm",
-    "solve": "own kernel to order 32, then getrf and trsm",
+    "lu_solve": "cuBLAS's and cuSOLVER's getrs",
+    "solve": "own kernel to order 32, then getrf and getrs",
     "qr": "cuSOLVER's geqrf, one matrix after another",
     "svd": "cuSOLVER's gesvdj to order 32; then gesvd, one matrix after another",
-    "eigh": "own kernel to order 32, then cuSOLVER's syevj, syevd for one matrix",
+    "eigh": "own kernel to order 16, cuSOLVER's syevj to 32, its Xsyev for batches, syevd for one matrix",
     "eig": "cuSOLVER's Xgeev, one matrix after another",
 }
 """Ops of linear algebra, which run as extension families; the other families are made of these."""
@@ -49,7 +61,7 @@ def gpu_table() -> str:
     """A row for each op; a dash where there is no kernel.
 
     >>> next(line for line in gpu_table().splitlines() if "threefry" in line)
-    '| `threefry2x32` | int8–64, uint8–64 | own kernel, one launch | no card yet |'
+    '| `threefry2x32` | int8–64, uint8–64 | own kernel, one launch | NVIDIA H200, 2026-11-26 |'
     """
     supported = GpuBackend(None).capabilities()
     lines = [HEAD]

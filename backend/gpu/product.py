@@ -110,8 +110,7 @@ class Product:
         return self._matmul(lhs, rhs)
 
     def _again(self, lhs: Array, rhs: Array, out: Any) -> Any:
-        """What the call before did, if it was one launch or call of cuBLAS on arrays that lay like these; else
-        None.
+        """What the call before did, if it was one launch or call of cuBLAS on arrays that lay like these.
 
         Arrays of a program lie in the same way every time: the ladder is gone through once.
         """

@@ -129,8 +129,8 @@ class _Cuda(Products):
         return found.swapaxes(-1, -2)
 
     def syev(self, a: Any, vectors: bool) -> tuple[Any, Any, Any] | None:
-        """w rising, v or None and info, by the lower triangle of a; None where this cuSOLVER has no routine for
-        batches that takes any order (it came with CUDA 12.6)."""
+        """w rising, v or None and info, by the lower triangle of a; None where this cuSOLVER has no routine
+        for batches that takes any order (it came with CUDA 12.6)."""
         library = _solver(self.cusolver)
         if library is None:
             return None

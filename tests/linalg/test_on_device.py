@@ -147,7 +147,7 @@ def test_as_on_the_host(name: str, dtype: str, batch: tuple[int, ...]) -> None:
 
 LU = ("lu", "lu indices", "lu permuted", "lu_factor")
 OTHER_PIVOTS = False
-"""Whether pivots of complex columns are the largest by modulus (cuBLAS), not by the sum of the parts (LAPACK)."""
+"""Whether pivots of complex columns are largest by modulus (cuBLAS), not by the sum of the parts (LAPACK)."""
 
 
 def same_product(found: tuple[Any, ...], a: np.ndarray, dtype: str) -> None:

@@ -33,8 +33,8 @@ extern "C" __global__ void $name(long long* order, const int* swaps, Exchanges g
 
 
 def row_order(count: int, rows: int, steps: int) -> CudaKernel | None:
-    """order [count, rows], int64: the row that stands at each place, from swaps [count, steps], int32, of row k
-    with another; both contiguous. None where there are more rows than a block holds.
+    """order [count, rows], int64: the row that stands at each place, from swaps [count, steps], int32, of row
+    k with another; both contiguous. None where there are more rows than a block holds.
 
     >>> row_order(1000, 40, 40).grid
     (1000, 1, 1)

@@ -81,7 +81,7 @@ def test_refused() -> None:
     build = Builder()
     x, places = build.input("float32", (9,)), build.input("int64", (3,))
     sorts = Executable(build.finish(build("take", x, places, axis=0)), COMPILING)
-    with pytest.raises(Unsupported, match="take.* cannot be captured on gpu:0"):
+    with pytest.raises(Unsupported, match=r"take.* cannot be captured on gpu:0"):
         sorts.capture(*(np.ones(n, t).view(DeviceArray) for n, t in ((9, "f4"), (3, "i8"))))
 
 
