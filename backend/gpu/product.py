@@ -3,7 +3,8 @@
 zeros      a size is 0: nothing is called
 small      matrices of a batch too small for a call of BLAS to be worth it, and products that sum nothing:
            one launch of our own, of any strides
-gemm       batch, free and contracted axes fuse as they lie: strided-batched cuBLAS
+gemm       batch, free and contracted axes fuse as they lie: strided-batched cuBLAS; or they do once the
+           first free axes of one operand count as a batch, for which the other stays where it is
 cutensor   they do not, cuTENSOR is there and knows the dtype: it reads any strides
 packed     what does not fuse is copied into the order of a product first
 
@@ -40,6 +41,8 @@ from .move import contiguous
 
 Inputs = tuple[ArraySpec, ...]
 MOST_KNOWN = 8
+LEAST = 16  # rows, columns and terms of matrices for which a batch of them beats a copy
+Pair = tuple[Any, Any]
 SMALL = 8  # rows, columns and terms of sums up to which many matrices are one launch of our own
 
 
@@ -49,6 +52,13 @@ class Groups(NamedTuple):
     batch: Axes
     rows: Axes
     columns: Axes
+
+
+class Parted(NamedTuple):
+    """A product with a batch of free axes: its length, and the axes of lhs, rhs and the result."""
+
+    batch: int
+    groups: tuple[Groups, Groups, Groups]
 
 
 class Product:
@@ -152,7 +162,9 @@ class Product:
         if not min(self.dims.batch, self.dims.m, self.dims.n, self.dims.k):
             return False
         order = contracted_order(self.dims, lhs, rhs)
-        return not sum(copied(x, groups) for x, groups in zip((lhs, rhs), order, strict=True))
+        if not sum(copied(x, groups) for x, groups in zip((lhs, rhs), order, strict=True)):
+            return True
+        return self._parted(lhs, rhs) is not None
 
     # ---- one launch of our own -----------------------------------------------------------------
 
@@ -190,6 +202,8 @@ class Product:
         target = as_matrices(out, _spans(*counts))
         if not self.is_blas or target is None or not target.are_dense:
             return False
+        if (parted := self._parted(lhs, rhs)) is not None:
+            return self._multiplied((lhs, rhs), parted, out, (alpha, beta))
         order = contracted_order(dims, lhs, rhs)
         spans = [_spans(*map(len, groups)) for groups in order]
         operands = [
@@ -206,14 +220,70 @@ class Product:
             call = self._call(operands, spans, target, (False, False))
         if call is None:
             return False
-        multiply = bound(self.xp, call, self.read, out.dtype, (alpha, beta), self.precision)
-        multiply(operands[0], operands[1], out)
-        is_as_it_lies = all(
+        as_it_lies = all(
             address(x) == address(y) for x, y in zip(operands, (lhs, rhs), strict=True)
         )
-        if is_as_it_lies and beta == 0 and alpha == 1 and out.dtype == self.read:
-            self._know(lhs, rhs, out, multiply)
+        self._start(call, (operands[0], operands[1]), out, (alpha, beta), as_it_lies)
         return True
+
+    def _start(
+        self, call: Gemm, operands: Pair, out: Array, factors: Pair, as_it_lies: bool
+    ) -> None:
+        """Queue the call; what copied nothing is kept for arrays that lie like these."""
+        multiply = bound(self.xp, call, self.read, out.dtype, factors, self.precision)
+        multiply(*operands, out)
+        if as_it_lies and factors == (1, 0) and out.dtype == self.read:
+            self._know(*operands, out, multiply)
+
+    def _multiplied(self, operands: Pair, parted: Parted, out: Array, factors: Pair) -> bool:
+        """out = alpha lhs rhs + beta out by one call with a batch of free axes, if there is one."""
+        conj = self.conj if self.read.kind == "c" else (False, False)
+        found = (as_matrices(x, g) for x, g in zip((*operands, out), parted.groups, strict=True))
+        lhs, rhs, target = found
+        if lhs is None or rhs is None or target is None:
+            return False
+        call = gemm_of(lhs, rhs, target, parted.batch, conj)
+        if call is None:
+            return False
+        self._start(call, operands, out, factors, True)
+        return True
+
+    def _parted(self, lhs: Array, rhs: Array) -> Parted | None:
+        """The shortest batch of free axes of one operand with which neither is copied; None where nothing is
+        copied anyway, where that takes more, and where the matrices that are left are small."""
+        dims = self.dims
+        if dims.lhs_batch or min(dims.m, dims.n, dims.k) < LEAST or any(self.conj):
+            return None
+        found: list[Parted] = []
+        left, right = len(dims.lhs_free), len(dims.rhs_free)
+        of_left, of_right = tuple(range(left)), tuple(range(left, left + right))
+        for a, b in orders_of(dims, lhs, rhs):
+            costs = copied(lhs, a), copied(rhs, b)
+            if not any(costs):
+                return None
+            if all(costs):
+                continue
+            x, free = (lhs, dims.lhs_free) if costs[0] else (rhs, dims.rhs_free)
+            for cut in range(1, len(free)):
+                first, rest = free[:cut], free[cut:]
+                batch = math.prod(x.shape[axis] for axis in first)
+                if batch * LEAST > (dims.m if costs[0] else dims.n):
+                    break
+                if costs[0]:
+                    groups = (
+                        Groups(first, rest, a.columns),
+                        b,
+                        Groups(of_left[:cut], of_left[cut:], of_right),
+                    )
+                else:
+                    groups = (
+                        a,
+                        Groups(first, b.rows, rest),
+                        Groups(of_right[:cut], of_left, of_right[cut:]),
+                    )
+                if not copied(x, groups[0] if costs[0] else groups[1]):
+                    found.append(Parted(batch, groups))
+        return min(found, key=lambda one: one.batch, default=None)
 
     def _know(self, lhs: Array, rhs: Array, out: Array, multiply: Multiply) -> None:
         if len(self.known) >= MOST_KNOWN:
@@ -272,8 +342,8 @@ def as_matrices(x: Array, groups: Groups) -> Matrices | None:
     return Matrices(m, n, batch // x.itemsize, row // x.itemsize, column // x.itemsize)
 
 
-def contracted_order(dims: DotDims, lhs: Array, rhs: Array) -> tuple[Groups, Groups]:
-    """Both operands' axes, the contracted ones in the order of which the fewest bytes are copied."""
+def orders_of(dims: DotDims, lhs: Array, rhs: Array) -> list[tuple[Groups, Groups]]:
+    """Both operands' axes, the contracted ones in the order that was given, or as they lie in either."""
     pairs = list(zip(dims.lhs_contracting, dims.rhs_contracting, strict=True))
     orders = [
         pairs,
@@ -283,13 +353,20 @@ def contracted_order(dims: DotDims, lhs: Array, rhs: Array) -> tuple[Groups, Gro
     found = []
     for order in orders:
         left, right = tuple(i for i, _ in order), tuple(j for _, j in order)
-        groups = (
-            Groups(dims.lhs_batch, dims.lhs_free, left),
-            Groups(dims.rhs_batch, right, dims.rhs_free),
+        found.append(
+            (
+                Groups(dims.lhs_batch, dims.lhs_free, left),
+                Groups(dims.rhs_batch, right, dims.rhs_free),
+            )
         )
-        cost = sum(copied(x, each) for x, each in zip((lhs, rhs), groups, strict=True))
-        found.append((cost, groups))
-    return min(found, key=lambda one: one[0])[1]
+    return found
+
+
+def contracted_order(dims: DotDims, lhs: Array, rhs: Array) -> tuple[Groups, Groups]:
+    """That of which the fewest bytes are copied."""
+    return min(
+        orders_of(dims, lhs, rhs), key=lambda pair: copied(lhs, pair[0]) + copied(rhs, pair[1])
+    )
 
 
 def copied(x: Array, groups: Groups) -> int:

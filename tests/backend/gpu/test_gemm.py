@@ -89,6 +89,42 @@ def test_as_they_lie(dtype: str, copies: list[Any], rng: np.random.Generator) ->
         assert made[0].swaps is (order[-1] == 2)
 
 
+PARTED = [  # equation, shapes, the free axes that are a batch
+    ("adb,cd->abc", (20, 30, 40), (17, 30), 20),
+    ("cd,adb->cab", (17, 30), (20, 30, 40), 20),
+    ("aebd,ce->abdc", (20, 30, 6, 8), (17, 30), 20),
+    ("aced,eb->acdb", (4, 5, 30, 24), (30, 17), 20),
+    ("eb,aced->bacd", (30, 17), (4, 5, 30, 24), 20),
+    ("ba,cda->bcd", (40, 30), (20, 17, 30), 1),
+]
+
+
+@pytest.mark.parametrize(("equation", "a", "b", "batch"), PARTED)
+@pytest.mark.parametrize("dtype", ["float64", "float16", "complex64"])
+def test_free_axes_as_a_batch(
+    equation: str,
+    a: Any,
+    b: Any,
+    batch: int,
+    dtype: str,
+    copies: list[Any],
+    rng: np.random.Generator,
+) -> None:
+    """Nothing is copied where one operand's matrices lie apart: the other is there for all of them."""
+    x, y = drawn(rng, a, dtype), drawn(rng, b, dtype)
+    left, right = equation.partition("->")[0].split(",")
+    shared = [label for label in left if label in right]
+    of = tuple(tuple(term.index(label) for label in shared) for term in (left, right))
+    attrs = {"batch": ((), ()), "contracting": of}
+    wide = "D" if dtype.startswith("complex") else "d"
+    want = np.tensordot(x.astype(wide), y.astype(wide), of)
+    for _ in range(2):
+        found, made = calls(GPU.xp, lambda: GPU.apply("dot_general", attrs, there(x), there(y)))
+        np.testing.assert_array_equal(found.view(np.ndarray), want.astype(x.dtype))
+        assert [call.batch for call in made] == [batch]
+        assert not copies
+
+
 def test_conjugates_are_flags(copies: list[Any], rng: np.random.Generator) -> None:
     """Where the adjoint is what is stored; else it is conjugated first."""
     x, y = drawn(rng, (9, 12), "complex128"), drawn(rng, (9, 10), "complex128")
