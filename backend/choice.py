@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import Unsupported
+from .lent import seen
 from .protocol import Backend
 
 Finder = Callable[[Any], Backend]
@@ -25,6 +26,45 @@ def register_arrays(kind: type, find: Finder) -> None:
 def unregister_arrays(kind: type) -> None:
     """Forget what `register_arrays` was told; forgetting it again changes nothing."""
     _KINDS.pop(kind, None)
+
+
+def placed(call: str, operands: Iterable[Any]) -> tuple[Backend | None, tuple[Any, ...]]:
+    """As `elsewhere`, and the operands: those of other libraries on a GPU as arrays of the backend.
+
+    Raises:
+        Unsupported: they lie on several devices; the message tells which to upload.
+        ConversionError: an operand beside arrays of a device is no array, or is not lent.
+
+    >>> import numpy as np
+    >>> placed("einsum", [np.ones(2), [1.0, 2.0]])
+    (None, (array([1., 1.]), [1.0, 2.0]))
+    """
+    given = tuple(operands)
+    for x in given:
+        if type(x) is not np.ndarray:
+            break
+    else:  # what is plain is all on the host, and told at once
+        return None, given
+    found: list[Any] = []
+    backend = None
+    for k, x in enumerate(given):
+        if type(x) is not np.ndarray:
+            place = _backend_of(x)
+            if place is None and (view := seen(x, call, k)) is not x:
+                x, place = view, _backend_of(view)
+            backend = backend or place
+        found.append(x)
+    if backend is not None:
+        check_together(call, backend, found)
+    return backend, tuple(found)
+
+
+def shown(call: str, operands: Iterable[Any]) -> tuple[Any, ...]:
+    """Arrays of other libraries on a GPU as arrays of its backend, in the same memory; all else as it is."""
+    return tuple(
+        x if type(x) is np.ndarray or x is None or _backend_of(x) is not None else seen(x, call, k)
+        for k, x in enumerate(operands)
+    )
 
 
 def elsewhere(call: str, operands: Iterable[Any]) -> Backend | None:

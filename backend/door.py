@@ -22,6 +22,7 @@ _FOREIGN = {  # package of the operand's type -> what the user can write instead
 
 
 _HOST = (1, 3, 11, 13)  # device types of DLPack that the CPU reads: its own, pinned, managed
+CUDA = 2  # that of memory of a GPU
 
 
 def as_ndarray(x: Any, call: str, position: int) -> np.ndarray[Any, Any]:
@@ -29,18 +30,18 @@ def as_ndarray(x: Any, call: str, position: int) -> np.ndarray[Any, Any]:
     if type(x) is np.ndarray:
         return x
     if isinstance(x, np.ma.MaskedArray):
-        raise _refused(x, call, position, "a mask has no meaning here; call .filled(0) on it")
+        raise refused(x, call, position, "a mask has no meaning here; call .filled(0) on it")
     if isinstance(x, (np.ndarray, np.generic)):
         return np.asarray(x)
     package = type(x).__module__.partition(".")[0]
     if package == "torch":
         return _from_torch(x, call, position)
     if package in _FOREIGN:
-        raise _refused(x, call, position, _FOREIGN[package])
+        raise refused(x, call, position, _FOREIGN[package])
     if type(x).__module__.startswith("scipy.sparse"):
-        raise _refused(x, call, position, "call .toarray() on it")
+        raise refused(x, call, position, "call .toarray() on it")
     if package in ("jax", "jaxlib") and "Tracer" in type(x).__name__:
-        raise _refused(x, call, position, "it is traced; call einloom outside jax.jit and jax.grad")
+        raise refused(x, call, position, "it is traced; call einloom outside jax.jit and jax.grad")
     return _converted(x, call, position)
 
 
@@ -70,22 +71,34 @@ def to_torch(x: np.ndarray[Any, Any]) -> Any:
     return torch.from_dlpack(x)
 
 
-def _from_torch(x: Any, call: str, position: int) -> np.ndarray[Any, Any]:
+def resolved(x: Any, call: str, position: int) -> Any:
+    """A torch tensor whose memory holds its values, on any device; what has none is refused."""
     if getattr(x, "requires_grad", False):
-        raise _refused(x, call, position, "it requires a gradient; call .detach() on it")
-    device = getattr(getattr(x, "device", None), "type", "cpu")
-    if device != "cpu":
-        raise _refused(x, call, position, f"it is on device {device!r}; call .cpu() on it")
+        raise refused(x, call, position, "it requires a gradient; call .detach() on it")
     if getattr(x, "is_sparse", False):
-        raise _refused(x, call, position, "call .to_dense() on it")
+        raise refused(x, call, position, "call .to_dense() on it")
     for resolve in ("resolve_conj", "resolve_neg"):  # torch conjugates and negates lazily
         x = getattr(x, resolve, lambda x=x: x)()
+    return x
+
+
+def is_on_host(x: Any) -> bool:
+    """Whether a torch tensor lies where the CPU reads it."""
+    return getattr(getattr(x, "device", None), "type", "cpu") == "cpu"
+
+
+def _from_torch(x: Any, call: str, position: int) -> np.ndarray[Any, Any]:
+    if not is_on_host(x) and not getattr(x, "requires_grad", False):
+        device = x.device.type
+        said = f"it is on device {device!r}; call .cpu() on it"
+        raise refused(x, call, position, said + (_without_gpu() if device == "cuda" else ""))
+    x = resolved(x, call, position)
     if "bfloat16" in str(getattr(x, "dtype", "")):
         return _bfloat16(x)
     try:
         return np.asarray(np.from_dlpack(x))
     except (BufferError, RuntimeError, TypeError) as error:
-        raise _refused(x, call, position, f"DLPack says: {error}") from None
+        raise refused(x, call, position, f"DLPack says: {error}") from None
 
 
 def _bfloat16(x: Any) -> np.ndarray[Any, Any]:
@@ -100,15 +113,27 @@ def _bfloat16(x: Any) -> np.ndarray[Any, Any]:
 def _converted(x: Any, call: str, position: int) -> np.ndarray[Any, Any]:
     place = getattr(x, "__dlpack_device__", None)
     if place is not None and (device := place())[0] not in _HOST:
-        raise _refused(x, call, position, f"it is on device {device}; copy it to the CPU first")
+        said = f"it is on device {device}; copy it to the CPU first"
+        raise refused(x, call, position, said + (_without_gpu() if device[0] == CUDA else ""))
+    if place is None and getattr(x, "__cuda_array_interface__", None) is not None:
+        said = "it lies on a GPU; copy it to the CPU first"  # numpy.asarray would, and say nothing
+        raise refused(x, call, position, said + _without_gpu())
     try:
         if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
             return np.asarray(np.from_dlpack(x))
         return np.asarray(x)
     except (ValueError, TypeError, BufferError, RuntimeError) as error:
-        raise _refused(x, call, position, f"NumPy cannot read it: {error}") from None
+        raise refused(x, call, position, f"NumPy cannot read it: {error}") from None
 
 
-def _refused(x: Any, call: str, position: int, remedy: str) -> ConversionError:
+def _without_gpu() -> str:
+    """Why a call with arrays of a GPU does not run there, where CuPy is what it lacks."""
+    from .gpu import missing
+
+    why = missing()
+    return "" if why is None else f", or to compute on the GPU: {why}"
+
+
+def refused(x: Any, call: str, position: int, remedy: str) -> ConversionError:
     kind = f"{type(x).__module__}.{type(x).__qualname__}"
     return ConversionError(f"{call}: operand {position} is a {kind}: {remedy}")

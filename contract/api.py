@@ -25,6 +25,7 @@ from .._base.log import log
 from .._base.numbers import format_bytes, format_count, format_seconds
 from .._base.options import get_options
 from ..backend import get
+from ..backend.choice import shown
 from ..backend.door import as_ndarray
 from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec, Axes
@@ -211,6 +212,7 @@ def compile(
         found = _planned(
             "compile", equation_or_plan, shapes_or_arrays, dtype, tuple(values), **planning
         )
+    values = dict(zip(values, shown("compile", values.values()), strict=True))
     here = {k: backend.to_host(x) if _lies_on(backend, x) else x for k, x in values.items()}
     return Expression(found, _checked(here, found), backend)
 

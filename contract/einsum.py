@@ -12,9 +12,10 @@ import numpy as np
 from .._base.caches import Cache, Quick
 from .._base.errors import CallError, DTypeError
 from .._base.options import Options, get_options
-from ..backend.choice import elsewhere
+from ..backend.choice import check_together, elsewhere, placed, shown
 from ..backend.cpu.jit import collected_later
 from ..backend.door import as_ndarray, check_torch_out, is_torch
+from ..backend.lent import returned
 from ..backend.spec import LARGE, layout_of
 from ..program.trace import traced_among
 from .api import search
@@ -169,19 +170,27 @@ def einsum(
                 return expression.contract(arrays, out, alpha, beta)
     if is_torch(out):
         check_torch_out(out, "einsum")
-        shared = as_ndarray(out, "einsum(out=...)", 0)
-        result = einsum(*operands, out=shared, alpha=alpha, beta=beta, **asked._asdict())
-        return (out, result[1]) if strip_exponent else out
+        (target,) = shown("einsum(out=...)", (out,))
+        if target is out:  # on the host
+            shared = as_ndarray(out, "einsum(out=...)", 0)
+            result = einsum(*operands, out=shared, alpha=alpha, beta=beta, **asked._asdict())
+            return (out, result[1]) if strip_exponent else out
+    else:
+        target = out
     given, notation = split_call(operands, "einsum")
     if (traced := traced_among(given)) is not None:
         from .traced import traced_einsum  # loaded only where something is traced
 
         return traced_einsum(given, notation, traced, asked, out=out, alpha=alpha, beta=beta)
-    if (backend := elsewhere("einsum", given)) is not None:
+    backend, there = placed("einsum", given)
+    if backend is not None:
         from .on_device import einsum_on  # loaded only where something lies on a device
 
         keep = partial(_keep_recent, operands[0]) if is_plain else None
-        return einsum_on(backend, given, notation, out, alpha, beta, asked, _planned, keep)
+        result = einsum_on(backend, there, notation, target, alpha, beta, asked, _planned, keep)
+        return returned(backend, result, given, out)
+    if target is not out and (backend := elsewhere("einsum(out=...)", (target,))) is not None:
+        check_together("einsum", backend, given)  # a tensor on a card, and operands of the host
     checked = [as_ndarray(x, "einsum", k) for k, x in enumerate(given)]
     if out is not None and not isinstance(out, np.ndarray):
         raise DTypeError(f"einsum(out=...): out must be a numpy.ndarray, got {type(out).__name__}")

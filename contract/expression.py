@@ -18,9 +18,10 @@ from .._base.errors import (
     spoken_for,
 )
 from .._base.options import options
-from ..backend.choice import check_together
+from ..backend.choice import check_together, shown
 from ..backend.cpu import cpu
-from ..backend.door import as_ndarray, is_torch
+from ..backend.door import as_ndarray, check_torch_out, is_torch
+from ..backend.lent import returned
 from ..backend.protocol import Backend
 from ..program.donation import check_donated
 from ..program.executable import Executable
@@ -178,7 +179,10 @@ class Expression:
             result = self.fast(*arrays)  # where defaults are given by name
             if result is not None:
                 return result
-        if isinstance(out, np.ndarray) or (out is not None and not self._on_host):
+        if not self._on_host:
+            with spoken_for("expression"), spoken_for("expression(donate", "program(donate"):
+                return self._call_there(arrays, out, alpha, beta, donate)
+        if isinstance(out, np.ndarray):
             self._check_out_dtype(out.dtype)
         plain = out is None and not donate and not is_given(alpha, 1) and not is_given(beta, 0)
         if plain and self._fits(arrays):
@@ -192,14 +196,23 @@ class Expression:
         given = check_donated("expression", donate, len(self._free)) if donate else ()
         if given:
             self._check_gives(given, arrays, out)
-        if not self._on_host:
-            check_together("expression", self.backend, arrays if out is None else (*arrays, out))
-            self._check(list(arrays))
-            return self.contract(arrays, out, alpha, beta)
         operands = [native(as_ndarray(x, "expression", k)) for k, x in enumerate(arrays)]
         self._check(operands)
         result = self.contract(operands, out, alpha, beta, given)
         return as_torch(result) if out is None and any(map(is_torch, arrays)) else result
+
+    def _call_there(
+        self, arrays: tuple[Any, ...], out: Any, alpha: Any, beta: Any, donate: Sequence[int]
+    ) -> Any:
+        """A call with arrays of a device."""
+        if donate:
+            self._check_gives(check_donated("expression", donate, len(self._free)), arrays, out)
+        there, target = shown("expression", arrays), _target(out)
+        check_together("expression", self.backend, there if out is None else (*there, target))
+        if target is not None:
+            self._check_out_dtype(target.dtype)
+        self._check(list(there))
+        return returned(self.backend, self.contract(there, target, alpha, beta), arrays, out)
 
     def submit(self, *arrays: Any, device: Any = None, **keywords: Any) -> Future[Any]:
         """The same call by the thread of a device, "cpu:1" say: calls of one device are made in order.
@@ -222,7 +235,17 @@ class Expression:
             submit_to,  # few calls need it, and it loads concurrent.futures
         )
 
-        return submit_to(self.backend, self, arrays, device, **keywords)
+        if self._on_host:
+            return submit_to(self.backend, self, arrays, device, **keywords)
+        # seen here, since torch has a current stream for each thread: theirs is the one to wait for
+        there, out = shown("expression", arrays), keywords.get("out")
+        if out is not None:
+            keywords["out"] = _target(out)
+
+        def call(*views: Any, **named: Any) -> Any:
+            return returned(self.backend, self(*views, **named), arrays, out)
+
+        return submit_to(self.backend, call, there, device, **keywords)
 
     def capture(self, *arrays: Any) -> Callable[[], Any]:
         """The call with these arrays of a GPU as a CUDA graph: `captured()` is one launch, which computes on
@@ -311,9 +334,11 @@ class Expression:
                 )
             from .on_device import slices_on  # what runs on the host needs none of it
 
-            check_together("run_slices", self.backend, arrays)
-            self._check(list(arrays))
-            return slices_on(self, arrays, devices, slices_per_task)
+            there = shown("run_slices", arrays)
+            check_together("run_slices", self.backend, there)
+            self._check(list(there))
+            found = slices_on(self, there, devices, slices_per_task)
+            return returned(self.backend, found, arrays)
         from . import slices  # few runs need it, and it loads concurrent.futures
 
         request = slices.Request.of(
@@ -371,8 +396,8 @@ class Expression:
             if self._on_host:
                 operands = [native(as_ndarray(x, "explain", k)) for k, x in enumerate(arrays)]
             else:
-                check_together("explain", self.backend, arrays)
-                operands = list(arrays)
+                operands = list(shown("explain", arrays))
+                check_together("explain", self.backend, operands)
             self._check(operands)
             seconds = self._measured(operands)
         with options(**self._executable.compiling.changes):  # not what is in force here
@@ -453,6 +478,14 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"<Expression of {len(self._free)} arrays, {len(self.program.instructions)} instructions>"
+
+
+def _target(out: Any) -> Any:
+    """Where a call on a device writes: the memory of a torch tensor, or the array itself."""
+    if not is_torch(out):
+        return out
+    check_torch_out(out, "expression")
+    return shown("expression(out=...)", (out,))[0]
 
 
 def _computed(

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import CallError, DTypeError, OptionError, ShapeError, spoken_for
-from ..backend.choice import elsewhere
+from ..backend.choice import placed
 from ..backend.cpu import cpu
-from ..backend.door import as_ndarray, is_torch, to_torch
+from ..backend.door import as_ndarray, check_torch_out, is_torch, to_torch
+from ..backend.lent import returned
 from ..backend.protocol import Backend
 from .arguments import is_number
 from .delivery import as_factor, is_given
@@ -65,9 +66,10 @@ def gemm_batch(
     given = list(pairs)
     work = _plain_work(given)
     backend: Backend | None = None
+    there, into = given, out
     if not work:  # what is plain is all on the host
-        backend = elsewhere("gemm_batch", chain(chain.from_iterable(map(_both, given)), out or ()))
-    matrices = given if work else [_matrices(pair, at, backend) for at, pair in enumerate(given)]
+        backend, there, into = _placed(given, out)
+    matrices = given if work else [_matrices(pair, at, backend) for at, pair in enumerate(there)]
     work = work or [a.size * b.shape[1] for a, b in matrices]
     if is_given(alpha, 1):
         alpha = _factor(alpha, {a.dtype for a, _ in matrices}, "alpha")
@@ -77,18 +79,20 @@ def gemm_batch(
         results = (backend or cpu()).gemm_batch(matrices, work, alpha=alpha)
         if matrices is given:
             return results
-        return [_as_given(x, pair) for x, pair in zip(results, given, strict=True)]
+        return [_as_given(x, pair, backend) for x, pair in zip(results, given, strict=True)]
     if matrices is given and _own_memory(given, out):
         targets = list(out)
         chains = _by_target(targets)
     else:
-        targets = _same_places(_targets(out, matrices, backend))
+        targets = _same_places(_targets(into, matrices, backend))
         chains = _chains(targets)
         if _overlaps_operands(targets, matrices):
             matrices = [(a.copy(), b.copy()) for a, b in matrices]
     if is_given(beta, 0):
         beta = _factor(beta, {x.dtype for x in targets}, "beta")
     (backend or cpu()).gemm_batch(matrices, work, targets, chains, alpha, beta)
+    if backend is not None:  # torch's stream comes after them all
+        returned(backend, targets[:1], chain(chain.from_iterable(given), out))
     return list(out)
 
 
@@ -130,14 +134,31 @@ def _own_memory(pairs: list[Pair], out: Any) -> bool:
     return written.isdisjoint(map(id, chain.from_iterable(pairs)))
 
 
-def _as_given(result: Any, pair: Any) -> Any:
+def _as_given(result: Any, pair: Any, backend: Backend | None) -> Any:
     """A product as torch tensor where an operand is one."""
+    if backend is not None:
+        return returned(backend, result, pair)
     return to_torch(result) if any(map(is_torch, pair)) else result
 
 
 def _both(pair: Any) -> Any:
     """The members of a pair; of what is none, nothing."""
     return pair if isinstance(pair, (tuple, list)) else ()
+
+
+def _placed(pairs: list[Any], out: Any) -> tuple[Backend | None, list[Any], Any]:
+    """The backend of the device where all lie, if any, and pairs and `out` as its arrays."""
+    for x in out or ():
+        if type(x) is not np.ndarray and is_torch(x):
+            check_torch_out(x, "gemm_batch")
+    given = [*chain.from_iterable(map(_both, pairs)), *(out or ())]
+    backend, found = placed("gemm_batch", given)
+    if backend is None:
+        return None, pairs, out
+    # a view has a base: what others lend may be one memory, in several arrays
+    rest = (x if x is own else x.view() for x, own in zip(found, given, strict=True))
+    there = [tuple(next(rest) for _ in pair) if _both(pair) else pair for pair in pairs]
+    return backend, there, list(rest) if isinstance(out, (list, tuple)) else out
 
 
 def _matrices(pair: Any, at: int, backend: Backend | None) -> Pair:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import CallError, ShapeError, SubscriptError, spoken_for
+from ..backend.choice import placed
 from ..backend.dims import differ
 from ..backend.door import as_ndarray, is_torch, to_torch
+from ..backend.lent import returned
 from ..program.trace import Traced
 from .einsum import einsum
 from .tree import ContractionTree, Path
@@ -58,7 +60,9 @@ def transpose(a: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
     >>> transpose(np.ones((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    x = a if isinstance(a, Traced) else as_ndarray(a, "transpose", 0)
+    backend, (x,) = placed("transpose", (a,))
+    if backend is None and not isinstance(a, Traced):
+        x = as_ndarray(a, "transpose", 0)
     try:
         given = range(x.ndim - 1, -1, -1) if axes is None else axes
         perm = tuple(int(p.__index__()) for p in given)
@@ -71,6 +75,8 @@ def transpose(a: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
         result = einsum(x, list(range(x.ndim)), list(perm), out=out, casting="same_kind")
     if out is None and x.ndim == 0 and not isinstance(x, Traced):
         result = x.view()
+    if backend is not None:
+        return returned(backend, result, (a,), out)
     return to_torch(result) if out is None and is_torch(a) else result
 
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from .._base.errors import ShapeError
 from .._base.options import num_threads
-from ..backend.choice import elsewhere as backend_of
+from ..backend.choice import placed
 from ..backend.cpu.fft import TINY, Kind, Transform, transform
 from ..backend.door import is_torch, to_torch
+from ..backend.lent import returned
 from ..functions.values import evaluated
 from ..program.trace import Session, Traced
 from . import engine, traced
@@ -193,11 +194,12 @@ def _elsewhere(
         traced.check_plain(call, overwrite_x, out, plan)
         return (traced.transformed(call, x, n, axis, norm, type_, orthogonalize),)
     if backend is None:
-        if backend_of(call, (x,)) is None:
+        there, operands = placed(call, (x,))
+        if there is None:
             return None
         traced.check_plain(call, overwrite_x, out, plan)
         settings = (call, _hashable(n), _hashable(axis), norm, type_, orthogonalize)
-        return (evaluated(_on_device, (x,), *settings),)
+        return (returned(there, evaluated(_on_device, operands, *settings), (x,)),)
     real_kind = call.lstrip("i")[:3] in ("dct", "dst")
     many = call.endswith(("n", "2"))
     keywords = {"s" if many else "n": n, "axes" if many else "axis": axis, "norm": norm}

@@ -39,7 +39,8 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     (x,) = operands("diagonal", a, native=False)
     rows, columns, offset = _asked("diagonal", x, offset, axis1, axis2)
     if type(x) is not np.ndarray:  # traced, or on a device
-        return evaluated(_recorded, (x,), rows, columns, offset)
+        found = evaluated(_recorded, (x,), rows, columns, offset)
+        return Out("diagonal", None).finished(found, a)
     offset = min(max(offset, -x.shape[rows]), x.shape[columns])  # NumPy takes 32 bits
     found = np.diagonal(x, offset, rows, columns)
     if x.flags.writeable:

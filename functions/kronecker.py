@@ -126,6 +126,8 @@ def block_diag(*arrays: Any, out: Any = None) -> Any:
     values = [x[(None,) * (2 - x.ndim)] if x.ndim < 2 else x for x in values]
     shape = _whole(values)
     place = into.place(shape, dtype, *values)
+    if type(values[0]) is not np.ndarray:  # on a device
+        return into.finished(evaluated(_blocks, values, dtype, out=place), *arrays)
     result = np.empty(shape, dtype) if place is None else place
     result[...] = 0
     row = column = 0
@@ -134,6 +136,11 @@ def block_diag(*arrays: Any, out: Any = None) -> Any:
         result[..., row : row + m, column : column + n] = x
         row, column = row + m, column + n
     return into.finished(result, *arrays)
+
+
+def _blocks(session: Session, *rest: Any) -> Traced:
+    *values, dtype = rest
+    return _summed(session, values, dtype)
 
 
 def _whole(values: Sequence[Any]) -> Shape:

@@ -121,6 +121,8 @@ def _scan(
         found = evaluated(_recorded, (x,), *settings)
         return x.session.op("reverse", found, axes=(place,)) if reverse else found
     target = into.place(shape, wanted, x)
+    if reverse and type(x) is not np.ndarray:  # on a device
+        return into.finished(evaluated(_turned, (x,), *settings, out=target), a)
     if reverse:  # written backwards
         target = empty(shape, wanted) if target is None else target
         evaluated(_recorded, (x,), *settings, out=np.flip(target, place))
@@ -133,6 +135,12 @@ def _product(sizes: Shape) -> Any:
     for n in sizes:
         total = total * n
     return total
+
+
+def _turned(session: Session, x: Traced, *settings: Any) -> Traced:
+    """A reversed scan as it is asked for."""
+    found = _recorded(session, x, *settings)
+    return session.op("reverse", found, axes=(settings[1],))
 
 
 def _recorded(

@@ -16,11 +16,12 @@ import numpy as np
 from .._base.caches import Cache
 from .._base.errors import CallError, ConversionError, DTypeError, ShapeError
 from .._base.options import get_options
-from ..backend.choice import check_together, elsewhere
+from ..backend.choice import check_together, elsewhere, placed, shown
 from ..backend.cpu.backend import cpu
 from ..backend.cpu.strided import overlaps_itself
 from ..backend.door import as_ndarray, check_torch_out, is_torch, to_torch
 from ..backend.dtypes import class_of
+from ..backend.lent import overlap, returned
 from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec, Axes, Shape, dtype_from_name, dtype_name
 from ..program.executable import Executable
@@ -39,8 +40,9 @@ def operands(call: str, *given: Any, native: bool = True) -> list[Any]:
     device; or all as values of one trace."""
     traced = traced_among(given)
     if traced is None:
-        if elsewhere(call, given) is not None:
-            return list(given)
+        backend, there = placed(call, given)
+        if backend is not None:
+            return list(there)
         found = [as_ndarray(x, call, k) for k, x in enumerate(given)]
         return [_native(x) for x in found] if native else found
     for k, x in enumerate(given):
@@ -147,6 +149,9 @@ class Out:
             return
         if values and isinstance(values[0], Traced):
             raise CallError(f"{call}(out=...): inside trace nothing is written into; leave it out")
+        if type(out) is not np.ndarray and is_torch(out):
+            check_torch_out(out, call)
+            (out,) = shown(f"{call}(out=...)", [out])
         self.backend = elsewhere(f"{call}(out=...)", [out])
         if (there := self.backend or elsewhere(call, values)) is not None:
             check_together(f"{call}(out=...)", there, [out, *values])
@@ -154,9 +159,7 @@ class Out:
                 raise CallError(SHARED.format(call))
             self.array = out
             return
-        if is_torch(out):
-            check_torch_out(out, call)
-        elif not isinstance(out, np.ndarray):
+        if not isinstance(out, np.ndarray) and not is_torch(out):
             raise CallError(f"{call}(out=...): out is a {type(out).__name__}; pass an array")
         self.array = as_ndarray(out, f"{call}(out=...)", 0)
         if not self.array.flags.writeable:
@@ -179,7 +182,8 @@ class Out:
                 f"{self.call}(out=...): a result of {dtype_name(dtype)} is not written into "
                 f"{dtype_name(self.array.dtype)}; pass an out of {dtype_name(dtype)}"
             )
-        if self.array.dtype != dtype or any(np.may_share_memory(self.array, x) for x in operands):
+        shares = np.may_share_memory if self.backend is None else overlap
+        if self.array.dtype != dtype or any(shares(self.array, x) for x in operands):
             return None
         return self.array
 
@@ -191,7 +195,10 @@ class Out:
             if not np.may_share_memory(result, self.array):  # else it was written there
                 self.place(result.shape, result.dtype)
                 (self.backend or cpu()).assign(self.array, result)
+            if self.backend is not None:
+                return returned(self.backend, self.array, given, self.given)
             return self.given
         if any(map(is_torch, given)):
-            return to_torch(result)
+            backend = elsewhere(self.call, [result])
+            return to_torch(result) if backend is None else returned(backend, result, given)
         return result if result.ndim else result[()]

@@ -14,7 +14,8 @@ import numpy as np
 
 from .._base.caches import Cache
 from .._base.options import get_options
-from ..backend.choice import elsewhere
+from ..backend.choice import placed
+from ..backend.lent import returned
 from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec
 from ..program.executable import Executable
@@ -34,13 +35,34 @@ def on_devices(front: F) -> F:
         for x in given:
             if type(x) not in _HOST and _may_be_elsewhere(x):
                 operands = tuple(_operands(given))
-                backend = elsewhere(front.__name__, operands)
+                backend, there = placed(front.__name__, operands)
                 if backend is not None:
-                    return _run(front, backend, operands, args, keywords)
+                    found = _there(front, backend, operands, there, args, keywords)
+                    return returned(backend, found, operands)
                 break
         return front(*args, **keywords)
 
     return cast(F, call)
+
+
+def _there(
+    front: Callable[..., Any],
+    backend: Backend,
+    given: tuple[Any, ...],
+    there: tuple[Any, ...],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+) -> Any:
+    """The call with arrays of the backend in the place of those that were given."""
+    if any(x is not own for x, own in zip(there, given, strict=True)):
+        rest = iter(there)  # in the order of `_operands`
+
+        def own(x: Any) -> Any:
+            return next(rest) if _is_operand(x) else x
+
+        args = tuple(_mapped(own, x) for x in args)
+        keywords = {name: _mapped(own, x) for name, x in keywords.items()}
+    return _run(front, backend, there, args, keywords)
 
 
 def _may_be_elsewhere(x: Any) -> bool:

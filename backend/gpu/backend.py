@@ -18,8 +18,10 @@ from ..._base.errors import (
     Unsupported,
 )
 from ..catalogue import CATALOGUE, Attrs, infer
+from ..door import as_ndarray, is_on_host, is_torch
 from ..dtypes import NAMES
 from ..fusion import FusionPlan
+from ..lent import overlap, seen
 from ..protocol import BufferInfo, Clock, Kernel, View
 from ..rules import check_attrs, freeze
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_name
@@ -209,7 +211,7 @@ class GpuBackend:
         place = self.placement(x, f"{call}: {what}")
         if place == "cpu":
             raise Unsupported(
-                f"{call}: {what} is a numpy.ndarray on the host, and the call runs on {self.device}; "
+                f"{call}: {what} is a {_kind(x)} on the host, and the call runs on {self.device}; "
                 f"upload it first: to_device(x) of einloom.backend.get({self.device!r})"
             )
         if place != self.device:
@@ -228,7 +230,7 @@ class GpuBackend:
         got = ArraySpec(out.dtype, out.shape)
         if got != outputs[0]:
             raise CallError(f"{op}(out=...): out is {got}, the result is {outputs[0]}")
-        overlapping = [k for k, x in enumerate(arrays) if self.xp.may_share_memory(out, x)]
+        overlapping = [k for k, x in enumerate(arrays) if overlap(out, x)]
         if overlapping and not all(CATALOGUE[op].writes_over(k) for k in overlapping):
             raise CallError(
                 f"{op}(out=...): out may overlap operand {overlapping[0]}; pass other memory"
@@ -308,17 +310,21 @@ class GpuBackend:
             return f"gpu:{array.device.id}"
         if isinstance(array, (np.ndarray, np.generic)):
             return "cpu"
+        if is_torch(array) and is_on_host(array):
+            return "cpu"
         raise ConversionError(
-            f"{call} is a {type(array).__module__}.{type(array).__qualname__}; pass an array of CuPy, "
+            f"{call} is a {_kind(array)}; pass an array of CuPy, "
             f"or what to_device makes of one of NumPy"
         )
 
     def to_device(self, array: Any) -> Any:
-        """A host array, or one of another device, on this one; what is here already is returned as it is.
+        """A host array, or one of another device, on this one; what is here already is returned as it is, and
+        of other libraries as an array of CuPy in the same memory.
 
         CuPy stages pageable memory through pinned buffers of its own.
         """
         xp = self.xp
+        array = self._own("to_device", array)
         if isinstance(array, xp.ndarray):
             if array.device.id == self.ordinal:
                 return array
@@ -332,6 +338,7 @@ class GpuBackend:
     def to_host(self, array: Any) -> Any:
         """An array of a device as numpy.ndarray, column-major if it is that there; by way of pinned memory
         where it is large."""
+        array = self._own("to_host", array)
         if not isinstance(array, self.xp.ndarray):
             self.placement(array, "to_host: the argument")
             return array
@@ -341,6 +348,12 @@ class GpuBackend:
             return self.to_host(array.transpose()).transpose()
         room = companion(self.xp, "").empty_pinned(array.shape, array.dtype)
         return array.get(out=room)
+
+    def _own(self, call: str, array: Any) -> Any:
+        """An array of another library as one of CuPy, a tensor of the host as one of NumPy."""
+        if not isinstance(array, self.xp.ndarray):
+            array = seen(array, call, 0, self.xp)
+        return as_ndarray(array, call, 0) if is_torch(array) else array
 
     def capture(self, run: Callable[..., Any], arrays: Sequence[Any]) -> Captured:
         """`run` on these arrays as a CUDA graph; nobody else may call `run`, which may keep memory."""
@@ -368,6 +381,10 @@ class GpuBackend:
 
 PINNED = 1 << 20  # bytes from which a buffer in page-locked memory is worth asking for
 TEMPORARIES = 8
+
+
+def _kind(x: Any) -> str:
+    return f"{type(x).__module__}.{type(x).__qualname__}"
 
 
 def _wide_bytes(spec: ArraySpec) -> int:

@@ -391,6 +391,21 @@ class StandIn:
     def array(self, x: Any, dtype: Any = None) -> DeviceArray:
         return upload(x, dtype)
 
+    def from_dlpack(self, x: Any) -> DeviceArray:
+        """A capsule is the array of the host that stands for the memory; the stream is given as CuPy does."""
+        kind, ordinal = x.__dlpack_device__()
+        assert kind == 2
+        with self._enter(ordinal):
+            return x.__dlpack__(stream=Stream.current, max_version=(1, 0), copy=None).view(
+                DeviceArray
+            )
+
+    def asarray(self, x: Any) -> DeviceArray:
+        if isinstance(x, DeviceArray):
+            return x
+        memory = SimpleNamespace(__array_interface__=x.__cuda_array_interface__)
+        return np.asarray(memory).view(DeviceArray)
+
     def max(self, x: Any, axis: Any = None, out: Any = None) -> Any:  # no `initial`
         return on_device(np.max, x, axis=axis)
 

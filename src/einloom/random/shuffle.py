@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import CallError, ConversionError, ShapeError
-from ..backend.choice import elsewhere
+from ..backend.choice import placed
 from ..backend.cpu.random_orders import order
 from ..backend.dims import DimExpr
 from ..backend.door import as_ndarray, is_torch, to_torch
+from ..backend.lent import returned
 from ..program.trace import Traced
 from .arguments import THERE, key_of, memory_for, refuse_out, refuse_shared, words_of
 from .family import drawn_there, record
@@ -49,8 +50,9 @@ def permutation(key: Any, x: Any, axis: int = 0, *, out: Any = None) -> Any:
     key = key_of(call, key)
     if isinstance(x, (int, np.integer, DimExpr)) and not isinstance(x, bool):
         return _of_integers(call, key, x, out)
-    is_there = elsewhere(call, (x,)) is not None
-    array = x if isinstance(x, Traced) or is_there else as_ndarray(x, call, 1)
+    backend, (array,) = placed(call, (x,))
+    if backend is None and not isinstance(x, Traced):
+        array = as_ndarray(x, call, 1)
     if not array.shape:
         raise ShapeError(
             f"{call}: x is a number; pass an integer, or an array with one axis at least"
@@ -64,7 +66,7 @@ def permutation(key: Any, x: Any, axis: int = 0, *, out: Any = None) -> Any:
         return record("permutation", key, array, axis=place)
     if (found := drawn_there("permutation", {"axis": place}, key, array)) is not None:
         refuse_out(call, out, THERE)
-        return found
+        return found if backend is None else returned(backend, found, (x,))
     target = None if out is None else _target(call, out, array.shape, array.dtype)
     with memory_for(call, *array.shape):
         found = np.take(array, order(words_of(key), array.shape[place]), place)
