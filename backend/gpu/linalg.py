@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.caches import Cache
 from ..._base.errors import Unsupported
 from .arrays import operands_of
 from .cuda import eigen, exchanges, matrices
-from .cuda.kernel import CudaKernel
+from .cuda.kernel import DECLINED, CudaKernel
 from .launch import can_launch, launch
+from .memory import address
 from .modules import Array, Module, companion
 from .routines import routines
 
@@ -313,13 +315,21 @@ def _eyes(xp: Module, batch: list[int], rows: int, columns: int, dtype: Any) -> 
     return xp.zeros((*batch, rows, columns), dtype) + xp.eye(rows, columns, dtype=dtype)
 
 
+_MADE: Cache[Any] = Cache("cuda kernels of matrices", 1024)
+"""By how arrays lie: to describe them to a kernel takes longer than to launch it."""
+
+
 def _launched(xp: Module, make: Any, *arrays: Array) -> bool:
     """Whether a kernel of our own did it."""
-    if not can_launch(xp):
+    if not can_launch(xp) or any(address(x) % x.itemsize for x in arrays):
         return False
-    operands = operands_of(arrays)
-    kernel: CudaKernel | None = None if operands is None else make(*operands)
+    key = (make, *[(x.dtype, x.shape, x.strides) for x in arrays])
+    kernel = _MADE.get(key)
     if kernel is None:
+        operands = operands_of(arrays)
+        made: CudaKernel | None = None if operands is None else make(*operands)
+        kernel = _MADE.put(key, DECLINED if made is None else made)
+    if kernel is DECLINED:
         return False
     launch(xp, kernel, *arrays)
     return True
