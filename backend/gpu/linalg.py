@@ -1,10 +1,11 @@
 """Factorisations and solves of batches of matrices over an array module.
 
-Orders up to 32 of Cholesky, solve and eigh have kernels of their own, one launch for the whole batch; the
-others go to cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array module
-first and then what those of `backend.cpu.linalg` take; dtypes are float32, float64, complex64 and complex128,
-batch shapes are equal. Numerical failure is data: `info` is int32 of the batch shape, on the device, so that
-nothing waits. What comes out for a failed member is unspecified, and no member spoils another.
+Orders up to 32 of Cholesky, solve and eigh have kernels of their own, one launch for the whole batch, and so
+has svd with min(m, n) up to 128, as far as a block's memory holds a matrix; the others go to cuBLAS and
+cuSOLVER, by CuPy's functions or `routines`. Functions take the array module first and then what those of
+`backend.cpu.linalg` take; dtypes are float32, float64, complex64 and complex128, batch shapes are equal.
+Numerical failure is data: `info` is int32 of the batch shape, on the device, so that nothing waits. What
+comes out for a failed member is unspecified, and no member spoils another.
 
 Where a library keeps its code, a member counts as failed if it is not finite, or what came out is not.
 """
@@ -12,15 +13,16 @@ Where a library keeps its code, a member counts as failed if it is not finite, o
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..._base.errors import Unsupported
 from .arrays import operands_of
-from .cuda import eigen, matrices
+from .cuda import eigen, matrices, singular
 from .cuda.kernel import CudaKernel
-from .launch import can_launch, launch
+from .launch import can_launch, launch, shared_memory
 from .modules import Array, Module, companion
 from .routines import routines
 
@@ -205,6 +207,16 @@ def svd(
         s = xp.zeros((*batch, k), real)
         u, vh = _eyes(xp, batch, m, rows, a.dtype), _eyes(xp, batch, cols, n, a.dtype)
         return u, s, vh, no_failure(xp, a)
+    if can_launch(xp) and not (vectors and full and m != n):
+        s, info = xp.empty((*batch, k), real), xp.empty(tuple(batch), np.int32)
+        most = shared_memory(xp)
+        if not vectors:
+            if _launched(xp, partial(singular.svdvals, most=most), s, info, a):
+                return None, s, None, info
+        else:
+            u, vh = xp.empty((*batch, m, k), a.dtype), xp.empty((*batch, k, n), a.dtype)
+            if _launched(xp, partial(singular.svd, most=most), u, s, vh, info, a):
+                return u, s, vh, info
     a, good = cleared(xp, a)
     if not vectors:
         s = xp.linalg.svd(a, compute_uv=False)

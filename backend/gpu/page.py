@@ -37,7 +37,7 @@ FAMILIES = {
     "lu_solve": "cuBLAS's trsm",
     "solve": "own kernel to order 32, then getrf and trsm",
     "qr": "cuSOLVER's geqrf, one matrix after another",
-    "svd": "cuSOLVER's gesvdj to order 32; then gesvd, one matrix after another",
+    "svd": "own kernel to min(m, n) = 128 as a block holds it, then cuSOLVER's gesvd, one by one",
     "eigh": "own kernel to order 32, then cuSOLVER's syevj, syevd for one matrix",
     "eig": "cuSOLVER's Xgeev, one matrix after another",
 }
