@@ -48,7 +48,7 @@ def can_launch(xp: Module) -> bool:
 
 def launch(xp: Module, kernel: CudaKernel, *arrays: Any) -> None:
     """Queue a kernel on the current stream; `arrays` are its pointers, outputs first."""
-    key = (id(xp), kernel.name, kernel.source)
+    key: tuple[Any, ...] = (id(xp), kernel.name, kernel.source)
     values = (*arrays, by_value(kernel.parameters()))
     if kernel.shared > PLAIN_SHARED:  # what a function may take is set on each card
         key = (*key, xp.cuda.Device().id)

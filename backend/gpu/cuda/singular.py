@@ -8,7 +8,8 @@ biorthogonalization and related results" (J. SIAM 6, 1958); the rounds are those
 "Implementation of Jacobi rotations for accurate singular value computation in floating point arithmetic"
 (SIAM J. Sci. Comput. 18, 1997).
 
-Of a wide matrix the rows are turned, so that the vectors are few and long. Small matrices share a warp, which
+Of a wide matrix the rows are turned, so that the vectors are few and long; of a square one that is graded by
+rows as well, since these are nearer to orthogonal. Small matrices share a warp, which
 needs no barrier of the block; large ones have a block each, as far as its shared memory holds them. Where a
 fits but v does not, v lies in its place in the result meanwhile: a round touches every entry of it once, in
 order, and the second-level cache holds it. To solve for v from u, s and a instead would lose the vectors of
@@ -23,13 +24,13 @@ import numpy as np
 
 from .kernel import MOST_BLOCKS, PLAIN_SHARED, CudaKernel, kept
 from .layout import Operand, index_type, layout
-from .matrices import DTYPES, LANES
+from .matrices import DTYPES
 from .text import fill, unit
 from .types import TYPES, DType
 
 MOST = 128  # vectors; beyond, blocked methods of libraries do better
 THREADS = 512  # of a block that has one matrix
-ENTRIES = 4  # of a vector, that a lane has in registers
+HELD = 64  # bytes of a vector in a lane's registers: every lane finds the angle, which costs about as much
 WARP = 32
 
 ENTRY = """
@@ -66,7 +67,7 @@ extern "C" __launch_bounds__($threads) __global__ void $name($arrays, Vectors<$b
             size = wide <= size ? size : wide == wide ? wide : 1 / (R)0;
             a[j * pitch + i] = x;
         }
-        size = largest<IN_WARP>(size, scratch);
+        size = over_all<IN_WARP, true>(size, scratch);
         const bool finite = size - size == 0;
         int exponent = 0;
         if (finite) ::frexp(size, &exponent);
@@ -76,12 +77,14 @@ extern "C" __launch_bounds__($threads) __global__ void $name($arrays, Vectors<$b
             T& x = a[j * pitch + e - j * length];
             x = finite ? scaled(x, -exponent) : to<T>(0);
         }
+        meet<IN_WARP>();
+        const bool flipped = length == count && lay_down<IN_WARP>(a, pitch, count, scratch);
         $begin
         meet<IN_WARP>();
         const R tolerance = ($real)$eps * (length > 4 ? ::sqrt((R)length) : (R)2);
-        const bool failed = orthogonalise_all<IN_WARP, $team, $short, $with_v>(
+        const bool failed = orthogonalise_all<IN_WARP, $team, $held, $short, $with_v>(
             a, pitch, $v, length, count, tolerance);
-        const R lost = largest<IN_WARP>((R)failed, scratch);
+        const R lost = over_all<IN_WARP, true>((R)failed, scratch);
         measure<IN_WARP, $team>(a, pitch, length, count, norms, ranks);
         if (mine) {
             for (j = lane; j < count; j += lanes)
@@ -108,10 +111,13 @@ for (int e = lane; e < count * count; e += lanes) {
 """
 
 BEGIN_OUTSIDE = """
-T* const v = (g.swapped ? u : vh) + at[2];
-const bool turned_about = g.along[2] * g.along[2] > g.across[2] * g.across[2];
-const int step = turned_about ? g.across[2] : g.along[2];  // entries of a vector of v are neighbours
-const int apart = turned_about ? g.along[2] : g.across[2];
+T* const v = (g.swapped != flipped ? u : vh) + (flipped ? at[0] : at[2]);
+int step = g.along[flipped ? 0 : 2], apart = g.across[flipped ? 0 : 2];
+if ((step < 0 ? -step : step) > (apart < 0 ? -apart : apart)) {  // entries of a vector of v are neighbours
+    const int other = step;
+    step = apart;
+    apart = other;
+}
 for (int e = lane; e < count * count; e += lanes) {
     j = e / count;
     i = e - j * count;
@@ -121,16 +127,18 @@ for (int e = lane; e < count * count; e += lanes) {
 
 END = """
 normalise<IN_WARP>(a, pitch, length, count, norms, room, parts);
-T* const longer = (g.swapped ? vh : u) + at[0];
-T* const shorter = (g.swapped ? u : vh) + at[2];
+T* const longer = (g.swapped != flipped ? vh : u) + (flipped ? at[2] : at[0]);
+T* const shorter = (g.swapped != flipped ? u : vh) + (flipped ? at[0] : at[2]);
+const Index along_longer = g.along[flipped ? 2 : 0], across_longer = g.across[flipped ? 2 : 0];
+const Index along_shorter = g.along[flipped ? 0 : 2], across_shorter = g.across[flipped ? 0 : 2];
 for (int e = lane; e < whole && mine; e += lanes) {
-    place(e, length, count, g.along[0], g.across[0], &i, &j);
-    longer[i * g.along[0] + ranks[j] * g.across[0]] = a[j * pitch + i];
+    place(e, length, count, along_longer, across_longer, &i, &j);
+    longer[i * along_longer + ranks[j] * across_longer] = a[j * pitch + i];
 }
 $fetch
 for (int e = lane; e < count * count && mine; e += lanes) {
-    place(e, count, count, g.along[2], g.across[2], &i, &j);
-    shorter[i * g.along[2] + ranks[j] * g.across[2]] = op::conj($turns);
+    place(e, count, count, along_shorter, across_shorter, &i, &j);
+    shorter[i * along_shorter + ranks[j] * across_shorter] = op::conj($turns);
 }
 """
 
@@ -151,6 +159,7 @@ class Shape:
 
     Attributes:
         team: lanes that turn a pair, a power of two.
+        held: entries of a vector that a lane has in registers at a time.
         lanes, rows: of a block: lanes of a matrix, matrices.
         pitch, pitch_of_turns: elements from one vector to the next, of a and of v: odd multiples of what a
             team reads at once, where teams side by side would otherwise meet in one bank.
@@ -159,6 +168,7 @@ class Shape:
     """
 
     team: int
+    held: int
     lanes: int
     rows: int
     pitch: int
@@ -176,30 +186,30 @@ def shape_of(length: int, count: int, size: int, vectors: bool, most: int) -> Sh
     does not fit.
 
     >>> shape_of(4, 4, 8, True, 49152)
-    Shape(team=1, lanes=2, rows=64, pitch=5, pitch_of_turns=5, outside=False, shared=27904)
+    Shape(team=1, held=4, lanes=2, rows=16, pitch=5, pitch_of_turns=5, outside=False, shared=7168)
     >>> shape_of(128, 128, 8, True, 232448).outside
     True
     """
     pairs = (count + 1) // 2
-    team = min(WARP, _power(-(-length // ENTRIES)))
+    held = min(8, HELD // size)
+    team = min(WARP, _power(-(-length // held)))
     while team > 1 and pairs * team > THREADS:
         team //= 2
+    held = min(held, _power(-(-length // team)))
     lanes = pairs * team
     lanes = _power(lanes) if lanes <= WARP else -(-lanes // WARP) * WARP
-    pitches = [_pitch(n, team, size) for n in (length, count)]
-    real = 8 if size == 16 else min(size, 8)
+    pitch, of_turns = _pitch(length, team, size), _pitch(count, team, size)
+    real = min(size, 8)  # or half of that
 
     def needed(rows: int, outside: bool) -> int:
-        elements = count * (pitches[0] + 1) + (count * pitches[1] if vectors and not outside else 0)
+        elements = count * (pitch + 1) + (count * of_turns if vectors and not outside else 0)
         return rows * (elements * size + (count + length) * real + 4 * count) + WARP * real
 
-    rows = LANES // lanes if lanes <= WARP else 1
-    while rows * lanes > WARP and rows > 1 and needed(rows, False) > PLAIN_SHARED:
-        rows //= 2
+    rows = max(1, WARP // lanes)  # blocks as small as may be: a batch is to reach all processors
     outside = needed(rows, False) > most
     if outside and (not vectors or rows > 1 or needed(rows, True) > most):
         return None
-    return Shape(team, lanes, rows, *pitches, outside, needed(rows, outside))
+    return Shape(team, held, lanes, rows, pitch, of_turns, outside, needed(rows, outside))
 
 
 def _power(n: int) -> int:
@@ -233,7 +243,7 @@ def svd(
     >>> a = Operand("float64", (500, 16, 16), (256, 16, 1))
     >>> s, info = Operand("float64", (500, 16), (16, 1)), Operand("int32", (500,), (1,))
     >>> svd(a, s, a, info, a).block
-    (32, 4, 1)
+    (16, 2, 1)
     """
     key = ("svd", u, s, vh, info, a, most)
     return kept(key, lambda: _made((u, s, vh, info, a), True, most))
@@ -282,7 +292,7 @@ def _made(operands: tuple[Operand, ...], vectors: bool, most: int) -> CudaKernel
         ("layout", "numbers", "arithmetic", "singular"),
         "svd" if vectors else "svdvals",
         ENTRY,
-        threads=LANES if shape.in_warp else max(LANES, _power(shape.lanes)),
+        threads=_power(shape.lanes * shape.rows),
         arrays=declared.replace("$T", TYPES[a.dtype]).replace("$R", TYPES[real.name]),
         batch=batch.type(index),
         operands=len(operands),
@@ -299,7 +309,8 @@ def _made(operands: tuple[Operand, ...], vectors: bool, most: int) -> CudaKernel
         end=last,
         eps=repr(float(np.finfo(real).eps)),
         team=shape.team,
-        short=str(length <= shape.team * ENTRIES).lower(),
+        held=shape.held,
+        short=str(length <= shape.team * shape.held).lower(),
         with_v=str(vectors).lower(),
         v=turns,
     )

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from tests.backend.gpu.emulator import Emulator, guarded, needs_compiler, untouched
 from tests.backend.gpu.nvrtc import ARCHITECTURES, compile_all, needs_nvrtc
+from tests.backend.stand_in import StandIn
 from tests.tolerance import eps
 
-from einloom.backend.gpu.cuda.kernel import CudaKernel
+from einloom.backend.gpu.cuda.kernel import PLAIN_SHARED, CudaKernel
 from einloom.backend.gpu.cuda.layout import operand_of
 from einloom.backend.gpu.cuda.singular import shape_of, svd, svdvals
+from einloom.backend.gpu.launch import launch, shared_memory
 
 Array = np.ndarray[Any, Any]
 Case = tuple[str, int, int]
@@ -45,7 +47,7 @@ FAR = {"f": 30, "d": 150, "F": 30, "D": 150}
 
 
 def matrices(dtype: str, m: int, n: int, count: int) -> Array:
-    """Dense, scaled far, zero, of rank 1, of equal singular values, graded, and with a row of zeros."""
+    """Dense, zero, of rank 1, scaled far, with equal singular values, graded; with a row of zeros."""
     rng = np.random.default_rng([m, n])
     a = rng.standard_normal((count, m, n)).astype(dtype)
     if np.dtype(dtype).kind == "c":
@@ -61,6 +63,7 @@ def matrices(dtype: str, m: int, n: int, count: int) -> Array:
         lambda x: x * 10.0**-far,
         lambda x: (q[:, :k] @ np.eye(k, n)) if m >= n else np.eye(m, n),
         lambda x: x * 10.0 ** -np.linspace(0, 6, n),
+        lambda x: x * 10.0 ** -np.linspace(0, 20, m)[:, None],
         lambda x: x * (np.arange(m) != m // 2)[:, None],
     ]
     for one, make in zip(a, special, strict=False):
@@ -92,6 +95,14 @@ def kernel_for(arrays: list[Array]) -> CudaKernel:
 
 def count_of(case: Case) -> int:
     return 11 if case in CASES else 3
+
+
+def graded(case: Case) -> Array:
+    """Square ones whose rows are turned, and one whose columns are."""
+    a = matrices(*case, 3)
+    rows = 10.0 ** -np.linspace(0, 20, case[1])
+    a[:2] = (a[0] * rows[:, None]).astype(case[0])
+    return a
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +142,19 @@ def test_svd(case: Case, emulate: Emulator) -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("case", [("float64", 48, 48), ("complex128", 88, 88)], ids=str)
+def test_large_and_graded(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
+    arrays, memories = operands(case, 3)
+    arrays[-1][...] = graded(case)
+    kernel = kernel_for(arrays)
+    Emulator([kernel], tmp_path_factory.mktemp("one"))(kernel, *arrays)
+    u, s, vh, info, a = arrays
+    assert all(untouched(memory) for memory in memories)
+    assert (info == 0).all()
+    holds(a, u, s, vh)
+
+
+@needs_compiler
 @pytest.mark.parametrize("case", [*CASES, BIG[0]], ids=str)
 def test_values_alone(case: Case, emulate: Emulator) -> None:
     """Bit by bit those that come with vectors."""
@@ -145,13 +169,14 @@ def test_values_alone(case: Case, emulate: Emulator) -> None:
 
 @needs_compiler
 def test_small_values_are_accurate(emulate: Emulator) -> None:
-    """Of graded columns each has its own digits: |s - sigma| is small beside sigma, not only beside |a|."""
+    """Graded columns, or rows, have their own digits: |s - sigma| is small beside sigma, not only |a|."""
     case = ("float64", 16, 16)
     arrays, _ = operands(case, 11)
     rng = np.random.default_rng(3)
     q = np.linalg.qr(rng.standard_normal((16, 16)))[0]
     sizes = 10.0 ** -np.arange(0, 64, 4)
     arrays[-1][...] = q * sizes
+    arrays[-1][::2] = (q * sizes).T
     emulate(kernel_for(arrays), *arrays)
     np.testing.assert_allclose(arrays[1], np.broadcast_to(sizes, (11, 16)), rtol=1e-13)
 
@@ -188,6 +213,23 @@ def test_strides(m: int, n: int, tmp_path_factory: pytest.TempPathFactory) -> No
     assert (info == 0).all()
     assert np.isnan(memory[:, :, 1::2]).all()
     holds(a.reshape(-1, m, n), u.reshape(-1, m, k), s.reshape(-1, k), vh.reshape(-1, k, n))
+
+
+@needs_compiler
+def test_as_much_memory_as_the_card_lets() -> None:
+    """48 KiB of shared memory are there for every block; a launch that takes more has to be allowed it first."""
+    xp: Any = StandIn(compiles=True)
+    most = shared_memory(xp)
+    a = matrices("float64", 62, 62, 1)
+    s, info = xp.empty((1, 62), np.float64), xp.empty((1,), np.int32)
+    u, vh = xp.empty((1, 62, 62), np.float64), xp.empty((1, 62, 62), np.float64)
+    arrays = [u, s, vh, info, xp.array(a)]
+    kernel = svd(*(operand_of(x) for x in arrays), most=most)  # type: ignore[arg-type]
+    assert kernel is not None
+    assert PLAIN_SHARED < kernel.shared <= most
+    launch(xp, kernel, *arrays)
+    assert info.get().tolist() == [0]
+    holds(a, u.get(), s.get(), vh.get())
 
 
 def test_what_has_no_kernel() -> None:

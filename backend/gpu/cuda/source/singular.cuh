@@ -48,18 +48,20 @@ template <int TEAM, class T> __device__ inline T team_sum(T x) {
     return x;
 }
 
-// The largest over all lanes of a matrix.
-template <bool IN_WARP, class R> __device__ inline R largest(R x, R* scratch) {
+// The largest over all lanes of a matrix, or the sum.
+template <bool LARGEST, class R> __device__ inline R joined(R x, R y) {
+    if constexpr (LARGEST) return y > x ? y : x;
+    else return x + y;
+}
+template <bool IN_WARP, bool LARGEST, class R> __device__ inline R over_all(R x, R* scratch) {
     const int most = IN_WARP ? blockDim.x : 32;
-    for (int apart = most / 2; apart; apart /= 2) {
-        const R other = other_lane(x, apart);
-        x = other > x ? other : x;
-    }
+    for (int apart = most / 2; apart; apart /= 2) x = joined<LARGEST>(x, other_lane(x, apart));
     if constexpr (!IN_WARP) {
         __syncthreads();
         if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
         __syncthreads();
-        for (int warp = 0; warp < blockDim.x / 32; ++warp) x = scratch[warp] > x ? scratch[warp] : x;
+        x = scratch[0];
+        for (int warp = 1; warp < blockDim.x / 32; ++warp) x = joined<LARGEST>(x, scratch[warp]);
     }
     return x;
 }
@@ -127,10 +129,8 @@ template <class T> __device__ inline void turned(Turn<T> turn, T* x, T* y) {
     *y = plus_product(times(b, turn.c), turn.s, a);
 }
 
-const int HELD = 4;  // entries of a vector that a lane has in registers at a time
-
 // The entries of two vectors that are this lane's turn, HELD at a time: all are read before one is written.
-template <int TEAM, class T>
+template <int TEAM, int HELD, class T>
 __device__ inline void turn_all(Turn<T> turn, T* x, T* y, int length, int step) {
     for (int first = threadIdx.x % TEAM; first < length; first += TEAM * HELD) {
         T a[HELD], b[HELD];
@@ -154,9 +154,9 @@ __device__ inline void turn_all(Turn<T> turn, T* x, T* y, int length, int step) 
     }
 }
 
-// One round of a sweep for one pair: vectors p and q of a, of v what belongs to them. SHORT: a lane's entries
-// fit its registers. Returns whether they were turned. Lanes without a pair come along for the shuffles.
-template <int TEAM, bool SHORT, bool WITH_V, class T>
+// One round of a sweep for one pair: vectors p and q of a, of v what belongs to them. SHORT: a lane has
+// no more than HELD entries, which stay in registers. Returns whether they were turned. Lanes without a pair come along for the shuffles.
+template <int TEAM, int HELD, bool SHORT, bool WITH_V, class T>
 __device__ inline bool orthogonalise(T* x, T* y, T* v_x, T* v_y, bool on, int length, int of_v, int step_of_v,
                                      typename Real<T>::type tolerance) {
     typedef typename Real<T>::type R;
@@ -195,15 +195,15 @@ __device__ inline bool orthogonalise(T* x, T* y, T* v_x, T* v_y, bool on, int le
             }
         }
     } else {
-        turn_all<TEAM>(turn, x, y, length, 1);
+        turn_all<TEAM, HELD>(turn, x, y, length, 1);
     }
-    if constexpr (WITH_V) turn_all<TEAM>(turn, v_x, v_y, of_v, step_of_v);
+    if constexpr (WITH_V) turn_all<TEAM, HELD>(turn, v_x, v_y, of_v, step_of_v);
     return true;
 }
 
 // Rounds of disjoint pairs in which every two vectors meet once (a tournament; an absent vector makes its
 // partner pause), until a sweep turns nothing. Returns whether this matrix was not done at the end.
-template <bool IN_WARP, int TEAM, bool SHORT, bool WITH_V, class T>
+template <bool IN_WARP, int TEAM, int HELD, bool SHORT, bool WITH_V, class T>
 __device__ bool orthogonalise_all(T* a, int pitch, T* v, int pitch_of_v, int step_of_v, int length, int count,
                                   typename Real<T>::type tolerance) {
     const int team = threadIdx.x / TEAM, teams = blockDim.x / TEAM;
@@ -222,8 +222,8 @@ __device__ bool orthogonalise_all(T* a, int pitch, T* v, int pitch_of_v, int ste
                 if (!on) p = q = 0;
                 T *const x = a + p * pitch, *const y = a + q * pitch;
                 T *const v_x = v + p * pitch_of_v, *const v_y = v + q * pitch_of_v;
-                if (orthogonalise<TEAM, SHORT, WITH_V>(x, y, v_x, v_y, on, length, count, step_of_v, tolerance))
-                    left = true;
+                left |= orthogonalise<TEAM, HELD, SHORT, WITH_V>(x, y, v_x, v_y, on, length, count, step_of_v,
+                                                                 tolerance);
             }
             meet<IN_WARP>();
         }
@@ -321,6 +321,33 @@ __device__ void normalise(T* a, int pitch, int length, int count, R* norms, R* r
             }
         meet<IN_WARP>();
     }
+}
+
+// Whether the rows of a square matrix are nearer to orthogonal than its columns, and then transposes it. Both
+// have the determinant's volume, which the product of the norms exceeds the more, the farther they are from
+// orthogonal (Hadamard): with rows of very different sizes, columns take several times as many sweeps.
+template <bool IN_WARP, class T, class R>
+__device__ bool lay_down(T* a, int pitch, int order, R* scratch) {
+    R excess = 0;  // logarithm of the columns' product less that of the rows'
+    for (int j = threadIdx.x; j < order; j += blockDim.x) {
+        R column = Negligible<R>::square(), row = column;
+        for (int i = 0; i < order; ++i) {
+            column = plus_square(column, a[j * pitch + i]);
+            row = plus_square(row, a[i * pitch + j]);
+        }
+        excess += ::log(column) - ::log(row);
+    }
+    excess = over_all<IN_WARP, false>(excess, scratch);
+    if (!some<IN_WARP>(excess > order)) return false;
+    meet<IN_WARP>();
+    for (int e = threadIdx.x; e < order * order && excess > order; e += blockDim.x) {
+        const int j = e / order, i = e - j * order;
+        if (i >= j) continue;
+        const T x = a[j * pitch + i];
+        a[j * pitch + i] = a[i * pitch + j];
+        a[i * pitch + j] = x;
+    }
+    return excess > order;
 }
 
 // Element e of a matrix of vectors, in the order in which they lie in memory.
