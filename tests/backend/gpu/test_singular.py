@@ -217,7 +217,7 @@ def test_strides(m: int, n: int, tmp_path_factory: pytest.TempPathFactory) -> No
 
 @needs_compiler
 def test_as_much_memory_as_the_card_lets() -> None:
-    """48 KiB of shared memory are there for every block; a launch that takes more has to be allowed it first."""
+    """Every block may have 48 KiB of shared memory; a launch that takes more has to be allowed it first."""
     xp: Any = StandIn(compiles=True)
     most = shared_memory(xp)
     a = matrices("float64", 62, 62, 1)
