@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..._base.caches import Cache
+from .cuda.kernel import PLAIN_SHARED
 from .modules import Module
 
 OPTIONS = ("-std=c++17", "--fmad=false")  # a product and a sum are two roundings, as on the CPU
@@ -27,6 +28,8 @@ class CudaKernel(Protocol):
     def grid(self) -> tuple[int, int, int]: ...
     @property
     def block(self) -> tuple[int, int, int]: ...
+    @property
+    def shared(self) -> int: ...
 
     def parameters(self) -> Any:
         """The last argument, a struct of integers, as an array whose bytes it is."""
@@ -36,6 +39,8 @@ class CudaKernel(Protocol):
 COMPILED: Cache[Any] = Cache("cuda_functions", 1024)
 PREPARED: Cache[tuple[CudaKernel, Any, Any]] = Cache("cuda_launches", 4096)
 """By number of the kernel, which is kept with it: the function and its last argument."""
+SHARED: Cache[int] = Cache("cuda_shared_memory", 64)
+"""Bytes that a block may have, by module and card."""
 
 
 def can_launch(xp: Module) -> bool:
@@ -45,16 +50,42 @@ def can_launch(xp: Module) -> bool:
 
 def launch(xp: Module, kernel: CudaKernel, *arrays: Any) -> None:
     """Queue a kernel on the current stream; `arrays` are its pointers, outputs first."""
-    key = (id(xp), id(kernel))
+    key = (id(xp), id(kernel), _card(xp) if kernel.shared > PLAIN_SHARED else 0)
     found = PREPARED.get(key) or PREPARED.put(key, _prepared(xp, kernel))
     _, function, record = found
-    function(kernel.grid, kernel.block, (*arrays, record))
+    if kernel.shared:
+        function(kernel.grid, kernel.block, (*arrays, record), shared_mem=kernel.shared)
+    else:
+        function(kernel.grid, kernel.block, (*arrays, record))
 
 
 def _prepared(xp: Module, kernel: CudaKernel) -> tuple[CudaKernel, Any, Any]:
-    key = (id(xp), kernel.name, kernel.source)
-    function = COMPILED.get_or(key, lambda: xp.RawKernel(kernel.source, kernel.name, OPTIONS))
+    key: tuple[Any, ...] = (id(xp), kernel.name, kernel.source)
+    if kernel.shared > PLAIN_SHARED:  # what a function may take is set on each card
+        key = (*key, _card(xp))
+    function = COMPILED.get_or(key, lambda: _compiled(xp, kernel))
     return kernel, function, by_value(kernel.parameters())
+
+
+def _card(xp: Module) -> int:
+    return int(xp.cuda.Device().id)
+
+
+def _compiled(xp: Module, kernel: CudaKernel) -> Any:
+    """A text serves several sizes: one that goes beyond what all may have gets the most there is."""
+    function = xp.RawKernel(kernel.source, kernel.name, OPTIONS)
+    if kernel.shared > PLAIN_SHARED:
+        function.max_dynamic_shared_size_bytes = shared_memory(xp)
+    return function
+
+
+def shared_memory(xp: Module) -> int:
+    """Bytes of shared memory that a block of the current card may have if a launch asks for them."""
+    device = xp.cuda.Device()
+    key = (id(xp), device.id)
+    return SHARED.get_or(
+        key, lambda: int(device.attributes.get("MaxSharedMemoryPerBlockOptin", PLAIN_SHARED))
+    )
 
 
 def by_value(words: Any) -> Any:

@@ -1,11 +1,11 @@
 """Factorisations and solves of batches of matrices over an array module.
 
 Orders up to 32 of Cholesky and solve, and to 16 of eigh, have kernels of their own, one launch for the whole
-batch; the others go to cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array
-module first and then what those of `backend.cpu.linalg` take; dtypes are float32, float64, complex64 and
-complex128, batch shapes are equal. Numerical failure is data: `info` is int32 of the batch shape, on the
-device, so that nothing waits. What comes out for a failed member is unspecified, and no member spoils
-another.
+batch, and so has svd with min(m, n) up to 128, as far as a block's memory holds a matrix; the others go to
+cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array module first and then what
+those of `backend.cpu.linalg` take; dtypes are float32, float64, complex64 and complex128, batch shapes are
+equal. Numerical failure is data: `info` is int32 of the batch shape, on the device, so that nothing waits.
+What comes out for a failed member is unspecified, and no member spoils another.
 
 Where a library keeps its code, a member counts as failed if it is not finite, or what came out is not.
 """
@@ -13,6 +13,7 @@ Where a library keeps its code, a member counts as failed if it is not finite, o
 from __future__ import annotations
 
 import math
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ import numpy as np
 from ..._base.caches import Cache
 from ..._base.errors import Unsupported
 from .arrays import operands_of
-from .cuda import eigen, exchanges, matrices
+from .cuda import eigen, exchanges, matrices, singular
 from .cuda.kernel import DECLINED, CudaKernel
-from .launch import can_launch, launch
+from .launch import can_launch, launch, shared_memory
 from .memory import address
 from .modules import Array, Module, companion
 from .routines import routines
@@ -217,6 +218,16 @@ def svd(
         s = xp.zeros((*batch, k), real)
         u, vh = _eyes(xp, batch, m, rows, a.dtype), _eyes(xp, batch, cols, n, a.dtype)
         return u, s, vh, no_failure(xp, a)
+    if can_launch(xp) and not (vectors and full and m != n):
+        s, info = xp.empty((*batch, k), real), xp.empty(tuple(batch), np.int32)
+        most = shared_memory(xp)
+        if not vectors:
+            if _launched(xp, _within(singular.svdvals, most), s, info, a):
+                return None, s, None, info
+        else:
+            u, vh = xp.empty((*batch, m, k), a.dtype), xp.empty((*batch, k, n), a.dtype)
+            if _launched(xp, _within(singular.svd, most), u, s, vh, info, a):
+                return u, s, vh, info
     a, good = cleared(xp, a)
     if not vectors:
         s = xp.linalg.svd(a, compute_uv=False)
@@ -313,6 +324,12 @@ def _code(xp: Module, good: Array) -> Array:
 
 def _eyes(xp: Module, batch: list[int], rows: int, columns: int, dtype: Any) -> Array:
     return xp.zeros((*batch, rows, columns), dtype) + xp.eye(rows, columns, dtype=dtype)
+
+
+@cache
+def _within(make: Any, most: int) -> Any:
+    """The same object every time, which `_launched` looks up by."""
+    return partial(make, most=most)
 
 
 _MADE: Cache[Any] = Cache("cuda kernels of matrices", 1024)

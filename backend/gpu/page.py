@@ -49,7 +49,7 @@ FAMILIES = {
     "lu_solve": "cuBLAS's and cuSOLVER's getrs",
     "solve": "own kernel to order 32, then getrf and getrs",
     "qr": "cuSOLVER's geqrf, one matrix after another",
-    "svd": "cuSOLVER's gesvdj to order 32; then gesvd, one matrix after another",
+    "svd": "own kernel to min(m, n) = 128 as a block holds it, then cuSOLVER's gesvd, one by one",
     "eigh": "own kernel to order 16, cuSOLVER's syevj to 32, its Xsyev for batches, syevd for one matrix",
     "eig": "cuSOLVER's Xgeev, one matrix after another",
 }

@@ -384,7 +384,11 @@ class StandIn:
         self.allocators.append(malloc)
         yield
 
-    def _enter(self, ordinal: int) -> Any:
+    def _enter(self, ordinal: int | None = None) -> Any:
+        if ordinal is None:
+            return SimpleNamespace(
+                id=CURRENT[-1], attributes={"MaxSharedMemoryPerBlockOptin": 99 << 10}
+            )
         self.entered.append(ordinal)
         return _current(ordinal)
 

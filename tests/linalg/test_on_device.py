@@ -328,12 +328,22 @@ def test_kernels_of_our_own(dtype: str, tmp_path: Path, monkeypatch: pytest.Monk
         want, found = call(a, b), down(call(up(a), up(b)))
         same(found, want, dtype)
     assert len(launched) == 5
+    singular = ("svdvals", "pinv", "lstsq", "canonical svd", "polar", "polar left")
+    for name in singular:
+        call, make = SAME[name]
+        a, b = make(dtype, (6,), 7), columns(dtype, (6,), 7)
+        same(down(call(up(a), up(b))), call(a, b), dtype)
+    assert [name.partition("_")[0] for name in launched[5:]] == ["svdvals"] + 5 * ["svd"]
+    tall = matrices(dtype, (2,), 5, 3)
+    same(down(linalg.svdvals(up(tall))), linalg.svdvals(tall), dtype)
+    down(linalg.svd(up(tall), full_matrices=True))  # a square u is the library's
+    assert len(launched) == 12
     call, make = SAME["solve"]
     records = np.zeros((6, 7, 7), [("flag", "i1"), ("x", dtype)])
     records["x"] = make(dtype, (6,), 7)  # previously failed: between elements no kernel reads
     apart = records["x"].view(DeviceArray)
     same(down(call(apart, up(b))), call(records["x"], b), dtype)
-    assert len(launched) == 5
+    assert len(launched) == 12
     a, b = make(dtype, (2,), 33), columns(dtype, (2,), 33)  # beyond what a block holds
     same(down(call(up(a), up(b))), call(a, b), dtype)
-    assert len(launched) == 5
+    assert len(launched) == 12

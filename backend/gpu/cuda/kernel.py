@@ -17,6 +17,7 @@ from ...._base.caches import Cache
 Triple = tuple[int, int, int]
 MOST_BLOCKS = 1 << 20  # along x; a grid beyond walks on
 THREADS = 256  # of a block where nothing else decides
+PLAIN_SHARED = 48 << 10  # bytes of shared memory that every block may have; beyond, a card is asked
 NARROW = 1 << 30  # offsets and counts below it fit 32 bits, a grid's last step included
 
 
@@ -32,6 +33,7 @@ class CudaKernel:
             elements: of an array with negative strides, of element [0, ..., 0].
         geometry: sizes and strides, the last argument: a struct of integers, passed by value.
         wide: whether these have 64 bits; otherwise 32.
+        shared: bytes of shared memory that the launch gives a block, besides what the text declares itself.
     """
 
     source: str = field(repr=False)
@@ -41,6 +43,7 @@ class CudaKernel:
     arrays: tuple[str, ...]
     geometry: tuple[int, ...]
     wide: bool
+    shared: int = 0
 
     def parameters(self) -> Any:
         """The last argument as an array of NumPy, whose bytes are the struct.

@@ -30,6 +30,7 @@ static inline double __dsub_rn(double x, double y) { return x - y; }
 static inline double __dmul_rn(double x, double y) { return x * y; }
 static inline double __ddiv_rn(double x, double y) { return x / y; }
 static inline double __dsqrt_rn(double x) { return sqrt(x); }
+static inline double rsqrt(double x) { return 1 / sqrt(x); }
 
 namespace emulation {
 
@@ -41,6 +42,14 @@ static int current;
 static void (*body)(void*);
 static void* arguments;
 static const size_t STACK = 1 << 16;
+
+// What threads of a warp say to each other: written before a turn ends, read after it, in two places by turns.
+static std::vector<long long> words[2];
+static std::vector<char> parity;
+
+// Shared memory of a launch; behind it every byte is GUARD.
+static const unsigned char GUARD = 0x5A;
+alignas(128) static unsigned char dynamic[(228 << 10) + 1024];
 
 static void enter() {
     body(arguments);
@@ -57,6 +66,8 @@ static void run_block(int count) {
     threads.resize(count);
     stacks.resize(STACK * count);
     done.assign(count, false);
+    parity.assign(count, 0);
+    for (auto& one : words) one.assign(count, 0);
     for (int t = 0; t < count; ++t) {
         getcontext(&threads[t]);
         threads[t].uc_stack.ss_sp = stacks.data() + STACK * t;
@@ -77,8 +88,12 @@ static void run_block(int count) {
     }
 }
 
-// Runs body(arguments) for every thread of the grid; without barriers, plain loops do.
-static void launch(const unsigned* g, const unsigned* b, bool barriers, void (*f)(void*), void* a) {
+// Runs body(arguments) for every thread of the grid; without barriers, plain loops do. Returns whether anything
+// was written behind the shared memory.
+static bool launch(const unsigned* g, const unsigned* b, bool barriers, void (*f)(void*), void* a,
+                   int shared) {
+    memset(dynamic, 0xFF, shared);  // NaN: nobody has written it
+    memset(dynamic + shared, GUARD, sizeof(dynamic) - shared);
     gridDim = {g[0], g[1], g[2]};
     blockDim = {b[0], b[1], b[2]};
     body = f;
@@ -97,6 +112,9 @@ static void launch(const unsigned* g, const unsigned* b, bool barriers, void (*f
                     }
                 }
             }
+    for (size_t i = shared; i < sizeof(dynamic); ++i)
+        if (dynamic[i] != GUARD) return true;
+    return false;
 }
 
 }  // namespace emulation
@@ -104,4 +122,35 @@ static void launch(const unsigned* g, const unsigned* b, bool barriers, void (*f
 static inline void __syncthreads() {
     const int t = emulation::current;
     swapcontext(&emulation::threads[t], &emulation::scheduler);
+}
+
+// All threads of a block take the same turns, so those of a warp do.
+static inline void __syncwarp(unsigned mask = 0xffffffffu) { __syncthreads(); }
+
+template <class T> static inline std::vector<long long>& said(T x) {
+    using namespace emulation;
+    auto& now = words[parity[current] ^= 1];
+    memcpy(&now[current], &x, sizeof x);
+    __syncthreads();
+    return now;
+}
+
+template <class T> static inline T __shfl_xor_sync(unsigned mask, T x, int apart, int width = 32) {
+    T other;
+    memcpy(&other, &said(x)[emulation::current ^ apart], sizeof x);
+    return other;
+}
+
+static inline int __any_sync(unsigned mask, int x) {
+    const auto& all = said((long long)(x != 0));
+    const size_t first = emulation::current / 32 * 32;
+    for (size_t t = first; t < first + 32 && t < all.size(); ++t)
+        if (all[t]) return 1;
+    return 0;
+}
+
+static inline int __syncthreads_or(int x) {
+    for (long long one : said((long long)(x != 0)))
+        if (one) return 1;
+    return 0;
 }

@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from einloom.backend.gpu.cuda.kernel import CudaKernel
+from einloom.backend.gpu.cuda.kernel import PLAIN_SHARED, CudaKernel
 
 HEADER = Path(__file__).with_name("emulation.h")
+DYNAMIC = re.compile(r"alignas\(\d+\) extern __shared__ ([\w ]+?) (\w+)\[\];")
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not there")
 
 
@@ -27,7 +28,8 @@ class Emulator:
     def __init__(self, kernels: Sequence[CudaKernel], folder: Path) -> None:
         sources = dict.fromkeys(kernel.source for kernel in kernels)
         launchers = {kernel.name: _launcher(kernel) for kernel in kernels}
-        text = "\n".join([f'#include "{HEADER}"', *sources, *launchers.values()])
+        texts = [DYNAMIC.sub(r"\1* const \2 = (\1*)emulation::dynamic;", one) for one in sources]
+        text = "\n".join([f'#include "{HEADER}"', *texts, *launchers.values()])
         source, library = folder / "kernels.cpp", folder / "kernels.so"
         source.write_text(text, encoding="utf-8")
         command = ["g++", "-std=c++17", "-O1", "-ffp-contract=off", "-w", "-shared", "-fPIC"]
@@ -43,11 +45,13 @@ class Emulator:
         geometry = kernel.parameters()
         pointers = [x.__array_interface__["data"][0] for x in arrays]
         pointers.append(geometry.ctypes.data)
-        self.library[f"launch_{kernel.name}"](
+        outside = self.library[f"launch_{kernel.name}"](
             (ctypes.c_uint * 3)(*kernel.grid),
             (ctypes.c_uint * 3)(*kernel.block),
             (ctypes.c_void_p * len(pointers))(*pointers),
+            kernel.shared,
         )
+        assert not outside, "written beyond the shared memory of the launch"
 
 
 def _launcher(kernel: CudaKernel) -> str:
@@ -58,12 +62,12 @@ def _launcher(kernel: CudaKernel) -> str:
     *pointers, geometry = kinds
     values = [f"({kind})p[{k}]" for k, kind in enumerate(pointers)]
     values.append(f"*(const {geometry}*)p[{len(pointers)}]")
-    barriers = str("__syncthreads" in kernel.source).lower()
+    barriers = str(re.search("__sync|__shfl", kernel.source) is not None).lower()
     return (
         f"static void run_{kernel.name}(void* a) {{ void** p = (void**)a; "
         f"{kernel.name}({', '.join(values)}); }}\n"
-        f'extern "C" void launch_{kernel.name}(const unsigned* g, const unsigned* b, void** p) '
-        f"{{ emulation::launch(g, b, {barriers}, run_{kernel.name}, p); }}"
+        f'extern "C" int launch_{kernel.name}(const unsigned* g, const unsigned* b, void** p, int shared) '
+        f"{{ return emulation::launch(g, b, {barriers}, run_{kernel.name}, p, shared); }}"
     )
 
 
@@ -79,17 +83,21 @@ class RawKernel:
 
     def __init__(self, source: str, name: str, options: tuple[str, ...]) -> None:
         self.source, self.name, self.options = source, name, options
+        self.max_dynamic_shared_size_bytes = PLAIN_SHARED
 
-    def __call__(self, grid: Any, block: Any, arguments: tuple[Any, ...]) -> None:
+    def __call__(
+        self, grid: Any, block: Any, arguments: tuple[Any, ...], *, shared_mem: int = 0
+    ) -> None:
+        assert shared_mem <= self.max_dynamic_shared_size_bytes
         if RECORDING:
             launches = RECORDING[-1]
             if launches is None:
                 raise RuntimeError("cudaErrorStreamCaptureInvalidated")
-            launches.append((self, grid, block, arguments))
+            launches.append((self, grid, block, arguments, shared_mem))
         else:
-            self.run(grid, block, arguments)
+            self.run(grid, block, arguments, shared_mem)
 
-    def run(self, grid: Any, block: Any, arguments: tuple[Any, ...]) -> None:
+    def run(self, grid: Any, block: Any, arguments: tuple[Any, ...], shared: int) -> None:
         *arrays, record = arguments
         geometry = np.frombuffer(record.tobytes(), np.int32)
         arrays = [x.view(np.ndarray) for x in arrays]
@@ -100,6 +108,7 @@ class RawKernel:
             block=block,
             arrays=arrays,
             parameters=lambda: geometry,
+            shared=shared,
         )
         if self.name not in self._compiled:
             with TemporaryDirectory() as folder:

@@ -16,9 +16,9 @@ def launches() -> Iterator[list[str]]:
     names: list[str] = []
     real = RawKernel.__call__
 
-    def call(self: RawKernel, *arguments: Any) -> None:
+    def call(self: RawKernel, *arguments: Any, **keywords: Any) -> None:
         names.append(self.name.rpartition("_")[0])
-        real(self, *arguments)
+        real(self, *arguments, **keywords)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RawKernel, "__call__", call)
