@@ -1,6 +1,7 @@
 // CUDA C++ on the CPU, for tests: a block's threads are contexts that take turns at every barrier.
 // Between two barriers they run one after another, in falling order in every second block, so that
-// what one thread writes for another without a barrier is missed in one of the orders.
+// what one thread writes for another without a barrier is missed in one of the orders. A warp's barriers
+// and shuffles are such turns too: all threads of a block have to pass the same ones.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -42,6 +43,14 @@ static void (*body)(void*);
 static void* arguments;
 static const size_t STACK = 1 << 16;
 
+// What threads hold out to each other in a shuffle, by turns in one of two places: who is at the next turn
+// already does not write over what others have yet to read.
+struct Slot {
+    char bytes[2][8];
+    unsigned turn;
+};
+static std::vector<Slot> slots;
+
 static void enter() {
     body(arguments);
     done[current] = true;
@@ -57,6 +66,7 @@ static void run_block(int count) {
     threads.resize(count);
     stacks.resize(STACK * count);
     done.assign(count, false);
+    slots.assign(count, Slot());
     for (int t = 0; t < count; ++t) {
         getcontext(&threads[t]);
         threads[t].uc_stack.ss_sp = stacks.data() + STACK * t;
@@ -104,4 +114,33 @@ static void launch(const unsigned* g, const unsigned* b, bool barriers, void (*f
 static inline void __syncthreads() {
     const int t = emulation::current;
     swapcontext(&emulation::threads[t], &emulation::scheduler);
+}
+static inline void __syncwarp(unsigned mask = 0xffffffffu) { __syncthreads(); }
+
+namespace emulation {
+
+// From a thread that does not take part comes what is nobody's value.
+template <class T> static T exchange(T x, int from) {
+    static_assert(sizeof(T) <= 8, "of 4 or 8 bytes");
+    const int t = current;
+    const unsigned turn = ++slots[t].turn;
+    memcpy(slots[t].bytes[turn % 2], &x, sizeof(T));
+    __syncthreads();
+    T found;
+    memset(&found, 0xA5, sizeof(T));
+    const bool there = slots[from].turn == turn || slots[from].turn == turn + 1;
+    if (there) memcpy(&found, slots[from].bytes[turn % 2], sizeof(T));
+    return found;
+}
+
+}  // namespace emulation
+
+// Lanes are counted within groups of `width`, a power of two.
+template <class T> static inline T __shfl_sync(unsigned mask, T x, int lane, int width = 32) {
+    const int t = emulation::current;
+    return emulation::exchange(x, t - t % width + (lane & (width - 1)));
+}
+template <class T> static inline T __shfl_xor_sync(unsigned mask, T x, int apart, int width = 32) {
+    const int t = emulation::current, lane = (t ^ apart) % width;
+    return emulation::exchange(x, (t ^ apart) / width == t / width ? t - t % width + lane : t);
 }
