@@ -3,7 +3,8 @@
 Orders up to 32: lanes work on rows side by side. Cholesky and `solve` hold rows in registers, where these are
 enough, and several matrices in a warp, so that nothing waits for a barrier (source/rows.cuh); the others
 work in shared memory, with barriers between steps (source/matrices.cuh). One text serves all matrices of one
-order and dtype, whatever their strides, but for which way they are read.
+order and dtype, whatever their strides, but for which way they are read and for how many right-hand sides go
+along.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ DTYPES = {"float32": 4, "float64": 8, "complex64": 8, "complex128": 16}
 ROW = 64  # registers
 REGISTERS = 1 << 16  # of a multiprocessor
 BESIDE = 8  # elements that a step holds beside rows: pivots, reciprocals, multiples
-OTHERS = 56  # registers: offsets, places of pivots, and what lets loads and shuffles go ahead
-FULL = 128  # registers, enough for any row along with its right-hand sides, but for complex128
+OTHERS = 68  # registers: offsets, places of pivots, and what lets loads and shuffles go ahead
+FULL, FULLEST = (
+    128,
+    168,
+)  # registers: enough for a row with its right-hand sides; for all that is here
 
 # Right-hand sides that go along with the matrix, a row in each lane: 2 n shuffles for each of them. Of more,
 # each lane takes columns of its own and reads the factors, n n elements, in shared memory, several at once
@@ -305,15 +309,14 @@ def _made(text: Text, operands: tuple[Operand, ...], columns: int) -> CudaKernel
 
 
 def _registers(order: int, columns: int, size: int) -> int:
-    """What compilers are held to for a thread, so that nothing is spilled; they are given out by eights.
+    """What compilers are held to for a thread, so that hardly anything is spilled; they are given out by
+    eights.
 
     >>> _registers(32, 2, 8), _registers(16, 2, 8), _registers(16, 2, 16), _registers(2, 1, 4)
-    (128, 112, 160, 72)
+    (128, 120, 168, 80)
     """
     found = (order + min(columns, ALONG) + BESIDE) * size // 4 + OTHERS
-    if columns <= ALONG and size < 16:
-        found = min(found, FULL)
-    return -(-found // 8) * 8
+    return min(-(-found // 8) * 8, FULL if columns <= ALONG and size < 16 else FULLEST)
 
 
 def _parts(text: Text, staged: list[bool], columns: int, rows: int) -> dict[str, str]:
