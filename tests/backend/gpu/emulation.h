@@ -1,6 +1,7 @@
 // CUDA C++ on the CPU, for tests: a block's threads are contexts that take turns at every barrier.
 // Between two barriers they run one after another, in falling order in every second block, so that
-// what one thread writes for another without a barrier is missed in one of the orders.
+// what one thread writes for another without a barrier is missed in one of the orders. A warp's barriers
+// and shuffles are such turns too: all threads of a block have to pass the same ones.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -43,9 +44,13 @@ static void (*body)(void*);
 static void* arguments;
 static const size_t STACK = 1 << 16;
 
-// What threads of a warp say to each other: written before a turn ends, read after it, in two places by turns.
-static std::vector<long long> words[2];
-static std::vector<char> parity;
+// What threads hold out to each other in a shuffle, by turns in one of two places: who is at the next turn
+// already does not write over what others have yet to read.
+struct Slot {
+    char bytes[2][8];
+    unsigned turn;
+};
+static std::vector<Slot> slots;
 
 // Shared memory of a launch; behind it every byte is GUARD.
 static const unsigned char GUARD = 0x5A;
@@ -66,8 +71,7 @@ static void run_block(int count) {
     threads.resize(count);
     stacks.resize(STACK * count);
     done.assign(count, false);
-    parity.assign(count, 0);
-    for (auto& one : words) one.assign(count, 0);
+    slots.assign(count, Slot());
     for (int t = 0; t < count; ++t) {
         getcontext(&threads[t]);
         threads[t].uc_stack.ss_sp = stacks.data() + STACK * t;
@@ -123,34 +127,58 @@ static inline void __syncthreads() {
     const int t = emulation::current;
     swapcontext(&emulation::threads[t], &emulation::scheduler);
 }
-
-// All threads of a block take the same turns, so those of a warp do.
 static inline void __syncwarp(unsigned mask = 0xffffffffu) { __syncthreads(); }
 
-template <class T> static inline std::vector<long long>& said(T x) {
-    using namespace emulation;
-    auto& now = words[parity[current] ^= 1];
-    memcpy(&now[current], &x, sizeof x);
+namespace emulation {
+
+// From a thread that does not take part comes what is nobody's value.
+template <class T> static T exchange(T x, int from) {
+    static_assert(sizeof(T) <= 8, "of 4 or 8 bytes");
+    const int t = current;
+    const unsigned turn = ++slots[t].turn;
+    memcpy(slots[t].bytes[turn % 2], &x, sizeof(T));
     __syncthreads();
-    return now;
+    T found;
+    memset(&found, 0xA5, sizeof(T));
+    const bool there = slots[from].turn == turn || slots[from].turn == turn + 1;
+    if (there) memcpy(&found, slots[from].bytes[turn % 2], sizeof(T));
+    return found;
 }
 
-template <class T> static inline T __shfl_xor_sync(unsigned mask, T x, int apart, int width = 32) {
-    T other;
-    memcpy(&other, &said(x)[emulation::current ^ apart], sizeof x);
-    return other;
+}  // namespace emulation
+
+// Lanes are counted within groups of `width`, a power of two.
+template <class T> static inline T __shfl_sync(unsigned mask, T x, int lane, int width = 32) {
+    const int t = emulation::current;
+    return emulation::exchange(x, t - t % width + (lane & (width - 1)));
 }
+template <class T> static inline T __shfl_xor_sync(unsigned mask, T x, int apart, int width = 32) {
+    const int t = emulation::current, lane = (t ^ apart) % width;
+    return emulation::exchange(x, (t ^ apart) / width == t / width ? t - t % width + lane : t);
+}
+
+namespace emulation {
+
+// Whether a thread of those from `first` to `last` holds out anything but 0.
+static int any_of(int x, size_t first, size_t last) {
+    const unsigned turn = ++slots[current].turn;
+    memcpy(slots[current].bytes[turn % 2], &x, sizeof x);
+    __syncthreads();
+    for (size_t t = first; t < last && t < slots.size(); ++t) {
+        int other;
+        memcpy(&other, slots[t].bytes[turn % 2], sizeof other);
+        if (other && (slots[t].turn == turn || slots[t].turn == turn + 1)) return 1;
+    }
+    return 0;
+}
+
+}  // namespace emulation
 
 static inline int __any_sync(unsigned mask, int x) {
-    const auto& all = said((long long)(x != 0));
     const size_t first = emulation::current / 32 * 32;
-    for (size_t t = first; t < first + 32 && t < all.size(); ++t)
-        if (all[t]) return 1;
-    return 0;
+    return emulation::any_of(x != 0, first, first + 32);
 }
 
 static inline int __syncthreads_or(int x) {
-    for (long long one : said((long long)(x != 0)))
-        if (one) return 1;
-    return 0;
+    return emulation::any_of(x != 0, 0, emulation::slots.size());
 }

@@ -62,7 +62,7 @@ def _launcher(kernel: CudaKernel) -> str:
     *pointers, geometry = kinds
     values = [f"({kind})p[{k}]" for k, kind in enumerate(pointers)]
     values.append(f"*(const {geometry}*)p[{len(pointers)}]")
-    barriers = str(re.search("__sync|__shfl", kernel.source) is not None).lower()
+    barriers = str(re.search(r"__(sync|shfl)", kernel.source) is not None).lower()
     return (
         f"static void run_{kernel.name}(void* a) {{ void** p = (void**)a; "
         f"{kernel.name}({', '.join(values)}); }}\n"
