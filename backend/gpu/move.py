@@ -9,29 +9,33 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..._base.caches import Cache
 from ..cpu.strided import Axis
 from ..spec import Axes, Shape
-from .arrays import element_strides
+from .cuda.kernel import DECLINED, CudaKernel
 from .cuda.permutation import permutation, sides
 from .launch import can_launch, launch
+from .memory import address
 from .modules import Array, Module
 
 SMALL = 1 << 12  # elements: of fewer a copy is its launch
+_KERNELS: Cache[Any] = Cache("cuda copies", 4096)
+"""By shape, strides in bytes and size of an element: to find a kernel takes longer than to launch it."""
 
 
 def move(xp: Module, target: Array, source: Array) -> Array:
     """target[...] = source, of one shape and dtype; they do not overlap."""
-    if not _is_worth_it(xp, target, source):
-        target[...] = source
-        return target
-    out, given = element_strides(target), element_strides(source)
-    kernel = None
-    if out is not None and given is not None and _goes_in_tiles(target.shape, out, given):
-        kernel = permutation(target.itemsize, target.shape, out, given)
-    if kernel is None:
-        target[...] = source
-    else:
-        launch(xp, kernel, target, source)
+    size = target.itemsize
+    if can_launch(xp) and target.dtype == source.dtype:
+        key = (target.shape, target.strides, source.strides, size)
+        kernel = _KERNELS.get(key)
+        if kernel is None:
+            made = _kernel_of(*key)
+            kernel = _KERNELS.put(key, DECLINED if made is None else made)
+        if kernel is not DECLINED and not (address(target) % size or address(source) % size):
+            launch(xp, kernel, target, source)
+            return target
+    target[...] = source
     return target
 
 
@@ -40,10 +44,12 @@ def contiguous(xp: Module, x: Array) -> Array:
     return x if x.flags.c_contiguous else move(xp, xp.empty(x.shape, x.dtype), x)
 
 
-def _is_worth_it(xp: Module, target: Any, source: Any) -> bool:
-    return can_launch(xp) and target.dtype == source.dtype and math.prod(target.shape) >= SMALL
-
-
-def _goes_in_tiles(shape: Shape, out: Axes, given: Axes) -> bool:
+def _kernel_of(shape: Shape, out: Axes, given: Axes, size: int) -> CudaKernel | None:
+    """Strides are bytes."""
+    if math.prod(shape) < SMALL or any(stride % size for stride in (*out, *given)):
+        return None
+    out, given = (tuple(stride // size for stride in strides) for strides in (out, given))
     axes: list[Axis] = [one for one in zip(shape, out, given, strict=True) if one[0] != 1]
-    return bool(sides(axes)[1]) if axes else False
+    if not axes or not sides(axes)[1]:
+        return None
+    return permutation(size, shape, out, given)

@@ -100,8 +100,7 @@ class Product:
             kernel = self._small(left, right, target)
             if kernel is not None:
                 launch(self.xp, kernel, target, left, right)
-                if left is lhs and right is rhs and target.dtype == self.read:
-                    self._know(lhs, rhs, target, _launching(self.xp, kernel))
+                self._know(left, right, target, _launching(self.xp, kernel))
                 return target
         if rung == "cutensor":
             left, right = (
@@ -202,8 +201,9 @@ class Product:
         target = as_matrices(out, _spans(*counts))
         if not self.is_blas or target is None or not target.are_dense:
             return False
-        if (parted := self._parted(lhs, rhs)) is not None:
-            return self._multiplied((lhs, rhs), parted, out, (alpha, beta))
+        parted, factors = self._parted(lhs, rhs), (alpha, beta)
+        if parted is not None and self._multiplied((lhs, rhs), parted, out, factors):
+            return True
         order = contracted_order(dims, lhs, rhs)
         spans = [_spans(*map(len, groups)) for groups in order]
         operands = [
@@ -220,20 +220,17 @@ class Product:
             call = self._call(operands, spans, target, (False, False))
         if call is None:
             return False
-        as_it_lies = all(
-            address(x) == address(y) for x, y in zip(operands, (lhs, rhs), strict=True)
-        )
-        self._start(call, (operands[0], operands[1]), out, (alpha, beta), as_it_lies)
-        return True
-
-    def _start(
-        self, call: Gemm, operands: Pair, out: Array, factors: Pair, as_it_lies: bool
-    ) -> None:
-        """Queue the call; what copied nothing is kept for arrays that lie like these."""
         multiply = bound(self.xp, call, self.read, out.dtype, factors, self.precision)
         multiply(*operands, out)
-        if as_it_lies and factors == (1, 0) and out.dtype == self.read:
-            self._know(*operands, out, multiply)
+        orders = [
+            None if address(x) == address(y) else groups.batch + groups.rows + groups.columns
+            for x, y, groups in zip(operands, (lhs, rhs), order, strict=True)
+        ]
+        if orders == [None, None]:
+            self._know(lhs, rhs, out, multiply, factors)
+        elif not any(conj):
+            self._know(lhs, rhs, out, _packing(self.xp, multiply, *orders), factors)
+        return True
 
     def _multiplied(self, operands: Pair, parted: Parted, out: Array, factors: Pair) -> bool:
         """out = alpha lhs rhs + beta out by one call with a batch of free axes, if there is one."""
@@ -245,7 +242,9 @@ class Product:
         call = gemm_of(lhs, rhs, target, parted.batch, conj)
         if call is None:
             return False
-        self._start(call, operands, out, factors, True)
+        multiply = bound(self.xp, call, self.read, out.dtype, factors, self.precision)
+        multiply(*operands, out)
+        self._know(*operands, out, multiply, factors)
         return True
 
     def _parted(self, lhs: Array, rhs: Array) -> Parted | None:
@@ -285,7 +284,12 @@ class Product:
                     found.append(Parted(batch, groups))
         return min(found, key=lambda one: one.batch, default=None)
 
-    def _know(self, lhs: Array, rhs: Array, out: Array, multiply: Multiply) -> None:
+    def _know(
+        self, lhs: Array, rhs: Array, out: Array, multiply: Multiply, factors: Pair = (1, 0)
+    ) -> None:
+        """Keep a product without factors for arrays that lie like these."""
+        if factors != (1, 0) or not lhs.dtype == rhs.dtype == out.dtype == self.read:
+            return
         if len(self.known) >= MOST_KNOWN:
             self.known.clear()
         self.known[lhs.strides, rhs.strides, out.strides] = multiply
@@ -324,6 +328,17 @@ class Product:
 
 def _launching(xp: Module, kernel: CudaKernel) -> Multiply:
     return lambda lhs, rhs, out: launch(xp, kernel, out, lhs, rhs)
+
+
+def _packing(xp: Module, multiply: Multiply, left: Axes | None, right: Axes | None) -> Multiply:
+    """With operands copied first into the order of these axes."""
+
+    def packed(lhs: Array, rhs: Array, out: Array) -> None:
+        a = lhs if left is None else contiguous(xp, lhs.transpose(left))
+        b = rhs if right is None else contiguous(xp, rhs.transpose(right))
+        multiply(a, b, out)
+
+    return packed
 
 
 def _spans(batch: int, rows: int, columns: int) -> Groups:
