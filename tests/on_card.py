@@ -1,4 +1,7 @@
-"""What tests on a real GPU share: `python -m pytest -m gpu` runs them, elsewhere they are skipped."""
+"""What tests on a real GPU share: `python -m pytest -m gpu` runs them, elsewhere they are skipped.
+
+The constants say where a card may differ from the CPU, and why.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,14 @@ import pytest
 
 from einloom import backend
 from einloom.backend.gpu import missing
+
+OTHER_PIVOTS = True
+"""cuBLAS takes the largest of a complex column by modulus, LAPACK by |re| + |im|: of LU the product is
+compared, not the factors."""
+IN_PLACE = False
+"""What is brought to the host is a copy: whether a result of `einsum` is a view is not looked at."""
+ROUNDING_OF_FFT = 8
+"""Times the bound of the CPU's transforms: cuFFT takes Bluestein's algorithm for primes, and no Rader's."""
 
 WHY = missing()
 MARKS = [pytest.mark.gpu, pytest.mark.skipif(WHY is not None, reason=f"{WHY}")]

@@ -35,7 +35,7 @@ pytestmark = on_card.MARKS
 def card(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu: Any = backend.get("gpu")
     monkeypatch.setattr(suite, "GPU", gpu)
-    monkeypatch.setattr(suite, "IN_PLACE", False)
+    monkeypatch.setattr(suite, "IN_PLACE", on_card.IN_PLACE)
     monkeypatch.setattr(suite, "up", on_card.up)
     monkeypatch.setattr(suite, "down", on_card.down)
     monkeypatch.setattr(suite, "is_there", lambda x: isinstance(x, gpu.xp.ndarray))
@@ -49,7 +49,7 @@ def test_random_equations(seed: int) -> None:
 @pytest.mark.parametrize("heading", CORPUS)
 def test_corpus(heading: str) -> None:
     for case in filter(suite.runs, CORPUS[heading]):
-        check(suite.on_device, case, ["auto"], against_numpy=False, in_place=False)
+        check(suite.on_device, case, ["auto"], against_numpy=False, in_place=on_card.IN_PLACE)
 
 
 def test_submit() -> None:

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from tests.dft import bound, dft, dftn, relative_error, whole_spectrum
 from tests.fft.cases import COMPLEX_OF, NORMS, norm_factor, numbers
-from tests.on_card import MARKS, down, up
+from tests.on_card import MARKS, ROUNDING_OF_FFT, down, up
 
 from einloom import fft
 
 pytestmark = MARKS
 LENGTHS = (*range(1, 40), 64, 67, 101, 127, 251)
-SLACK = 8  # cuFFT's primes go by Bluestein's algorithm
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -33,7 +32,7 @@ def test_complex_and_half_spectra(dtype: str) -> None:
             ("hfft", fft.hfft(up(half.conj()), n), real),
         ):
             found = down(got)
-            assert relative_error(found, want) <= SLACK * bound(dtype, n), (name, n)
+            assert relative_error(found, want) <= ROUNDING_OF_FFT * bound(dtype, n), (name, n)
             kind = dtype if name in ("irfft", "hfft") else COMPLEX_OF[dtype]
             assert found.dtype == np.dtype(kind)
 
@@ -49,7 +48,7 @@ def test_norms(name: str, norm: str) -> None:
         none = "backward" if norm_factor(name, n, "backward") == 1 else "forward"
         want = down(getattr(fft, name)(*arguments, norm=none)) * norm_factor(name, n, norm)
         got = down(getattr(fft, name)(*arguments, norm=norm))
-        assert relative_error(got, want) <= SLACK * bound("float64", n)
+        assert relative_error(got, want) <= ROUNDING_OF_FFT * bound("float64", n)
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (2, 1), (1, 0, 2), (-1, 0)], ids=str)
@@ -62,7 +61,7 @@ def test_several_axes(axes: tuple[int, ...], layout: str) -> None:
     plain = tuple(axis % 3 for axis in axes)
     total = np.prod([x.shape[axis] for axis in plain])
     half = tuple(slice(0, x.shape[k] // 2 + 1) if k == plain[-1] else slice(None) for k in range(3))
-    tight = SLACK * bound("float64", int(total))
+    tight = ROUNDING_OF_FFT * bound("float64", int(total))
     whole = dftn(y, plain, -1)
     assert relative_error(down(fft.fftn(up(x), axes=axes)), dftn(x, plain, -1)) <= tight
     assert relative_error(down(fft.ifftn(up(x), axes=axes)), dftn(x, plain, 1) / total) <= tight

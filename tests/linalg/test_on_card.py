@@ -14,7 +14,7 @@ pytestmark = on_card.MARKS
 def card(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "up", on_card.up)
     monkeypatch.setattr(suite, "down", on_card.down)
-    monkeypatch.setattr(suite, "OTHER_PIVOTS", True)
+    monkeypatch.setattr(suite, "OTHER_PIVOTS", on_card.OTHER_PIVOTS)
 
 
 @pytest.mark.parametrize("batch", suite.BATCHES, ids=str)
