@@ -1,7 +1,7 @@
 """`python -m benchmarks [NAME ...] [--quick] [--full]`: run suites, print ratios, keep JSON in
 benchmarks/results.
 
-A suite that comes in parts (linalg) may be run part by part, as NAME.PART: the figures of that part replace
+A suite that comes in parts (linalg, gpu) may be run part by part, as NAME.PART: the figures of that part replace
 those that were kept on the same machine. Figures of another Python than the kept ones lie beside them, as
 NAME-3.12.json.
 --quick takes small sizes, times everything once and keeps nothing: it shows that the suites run.

@@ -11,6 +11,7 @@ from .expressions import expressions
 from .fft import fft
 from .first_calls import cold
 from .gemm_batch import gemm_batch
+from .gpu import PARTS as GPU
 from .gpu import gpu
 from .imports import imports
 from .index import index
@@ -55,5 +56,8 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
 FULL: dict[str, Callable[[bool], Iterator[CaseResult]]] = {"tccg": tccg_full}
 """What --full runs in place of the suite of that name: published sizes, which take long."""
 
-PARTS: dict[str, Mapping[str, Callable[[bool], Iterator[CaseResult]]]] = {"linalg": LINALG}
+PARTS: dict[str, Mapping[str, Callable[[bool], Iterator[CaseResult]]]] = {
+    "linalg": LINALG,
+    "gpu": GPU,
+}
 """Parts of suites that take long, by name."""
