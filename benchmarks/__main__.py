@@ -1,9 +1,9 @@
 """`python -m benchmarks [NAME ...] [--quick] [--full]`: run suites, print ratios, keep JSON in
 benchmarks/results.
 
-A suite that comes in parts (linalg, gpu) may be run part by part, as NAME.PART: the figures of that part replace
-those that were kept on the same machine. Figures of another Python than the kept ones lie beside them, as
-NAME-3.12.json.
+A suite that comes in parts (linalg, gpu) may be run part by part, as NAME.PART: the figures of that part
+replace those that were kept on the same machine. Figures of another Python than the kept ones lie beside them,
+as NAME-3.12.json.
 --quick takes small sizes, times everything once and keeps nothing: it shows that the suites run.
 --full takes published sizes where a suite has scaled ones (tccg), and keeps them under NAME-full.
 """

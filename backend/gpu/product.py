@@ -109,9 +109,8 @@ class Product:
             found = cutensor.contract(self.xp, left, right, self.dims, self.shape)
             if found is not None:
                 return found
-        places = (
-            (None,) if out is None else (out, None)
-        )  # what is asked for need not lie as cuBLAS writes
+        # what is asked for need not lie as cuBLAS writes
+        places = (None,) if out is None else (out, None)
         for place in places if self.is_blas else ():
             target = self._target(made, place)
             if self.gemm(lhs, rhs, target):
