@@ -1,7 +1,8 @@
 """Copies between layouts: the permutation kernel where it gains, the module's own copy where it does not.
 
 CuPy's copy walks the elements of the target: it is as fast as memory where both arrays are dense along the
-same axes, and reads scattered elements where they are not. Those go in tiles through shared memory.
+same few axes, and reads scattered elements where they are not, each of which it finds by a division for every
+axis. Those go in tiles.
 """
 
 from __future__ import annotations
@@ -9,11 +10,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..cpu.strided import Axis
-from ..spec import Axes, Shape
 from .arrays import element_strides
-from .cuda.permutation import permutation, sides
+from .cuda.permutation import gains, permutation
 from .launch import can_launch, launch
+from .memory import address
 from .modules import Array, Module
 
 SMALL = 1 << 12  # elements: of fewer a copy is its launch
@@ -26,8 +26,10 @@ def move(xp: Module, target: Array, source: Array) -> Array:
         return target
     out, given = element_strides(target), element_strides(source)
     kernel = None
-    if out is not None and given is not None and _goes_in_tiles(target.shape, out, given):
-        kernel = permutation(target.itemsize, target.shape, out, given)
+    if out is not None and given is not None:
+        form = (target.itemsize, target.shape, out, given)
+        if gains(*form):
+            kernel = permutation(*form, alignment(target, source))
     if kernel is None:
         target[...] = source
     else:
@@ -44,6 +46,6 @@ def _is_worth_it(xp: Module, target: Any, source: Any) -> bool:
     return can_launch(xp) and target.dtype == source.dtype and math.prod(target.shape) >= SMALL
 
 
-def _goes_in_tiles(shape: Shape, out: Axes, given: Axes) -> bool:
-    axes: list[Axis] = [one for one in zip(shape, out, given, strict=True) if one[0] != 1]
-    return bool(sides(axes)[1]) if axes else False
+def alignment(target: Array, source: Array) -> int:
+    """Bytes, a power of two up to 16, to which both first elements are aligned."""
+    return math.gcd(16, address(target), address(source))
