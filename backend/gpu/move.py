@@ -29,7 +29,7 @@ def move(xp: Module, target: Array, source: Array) -> Array:
     if out is not None and given is not None:
         form = (target.itemsize, target.shape, out, given)
         if gains(*form):
-            kernel = permutation(*form, alignment(target, source))
+            kernel = permutation(*form, _alignment(target, source))
     if kernel is None:
         target[...] = source
     else:
@@ -46,6 +46,6 @@ def _is_worth_it(xp: Module, target: Any, source: Any) -> bool:
     return can_launch(xp) and target.dtype == source.dtype and math.prod(target.shape) >= SMALL
 
 
-def alignment(target: Array, source: Array) -> int:
+def _alignment(target: Array, source: Array) -> int:
     """Bytes, a power of two up to 16, to which both first elements are aligned."""
     return math.gcd(16, address(target), address(source))

@@ -9,17 +9,17 @@ const int MOVERS = 256;  // threads of a block
 const int TILE_AXES = 12;  // of size 2 and more: at most 4096 elements
 const int BATCH = 64;  // tiles whose origins are computed at once
 
-// The axes of a tile, the one walked fastest first: sizes, numbers that divide by them, and what a step along
-// each adds to the place in an array and to that in shared memory, which is counted in bytes; the target's is in
-// the upper half of the number.
+// The axes of a tile, the one walked fastest first: sizes, numbers that divide by them, and what a step
+// along each adds to the place in an array and to that in shared memory, which is counted in bytes; the
+// target's is in the upper half of the number.
 template <class Index>
 struct Walk {
     Index size[TILE_AXES], inverse[TILE_AXES], far[TILE_AXES], slot[TILE_AXES];
 };
 
-// A tile is a block of the array: the same axes, or parts of some. At most two axes are cut where the last part is
-// shorter; `length`, `limit` and `inverse` are those of a part and of the axis, and `before` divides by the
-// elements that a walk takes between two steps along it.
+// A tile is a block of the array: the same axes, or parts of some. At most two axes are cut where the last
+// part is shorter; `length`, `limit` and `inverse` are those of a part and of the axis, and `before`
+// divides by the elements that a walk takes between two steps along it.
 template <class Index, int OUTER>
 struct Tiles {
     Index tiles, volume, axes, outer_axes;
@@ -34,8 +34,8 @@ __device__ unsigned quotient(unsigned x, Index inverse) {
     return (unsigned)(((unsigned long long)x * (unsigned)inverse) >> 30);
 }
 
-// Where the elements threadIdx.x, threadIdx.x + MOVERS, ... of a walk lie; `slot` is added to. A loop over axes, not
-// unrolled, so that one text serves every rank.
+// Where the elements threadIdx.x, threadIdx.x + MOVERS, ... of a walk lie; `slot` is added to. A loop over
+// axes, not unrolled, so that one text serves every rank.
 template <int EACH, class Index>
 __device__ void places(const Walk<Index>& walk, int axes, Index (&far)[EACH], unsigned (&slot)[EACH]) {
     unsigned left[EACH];
@@ -57,9 +57,11 @@ __device__ void places(const Walk<Index>& walk, int axes, Index (&far)[EACH], un
     }
 }
 
-// Origins in both arrays of a block's tiles from number `first` on, and how much of each cut axis is left there.
+// Origins in both arrays of a block's tiles from number `first` on, and how much of each cut axis is left
+// there.
 template <class Index, int OUTER>
-__device__ void fill_origins(const Tiles<Index, OUTER>& g, Index first, Index mine, Index (&origins)[BATCH][4]) {
+__device__ void fill_origins(const Tiles<Index, OUTER>& g, Index first, Index mine,
+                             Index (&origins)[BATCH][4]) {
     if (threadIdx.x < BATCH && first + (Index)threadIdx.x < mine) {
         Index left = (Index)blockIdx.x + (first + (Index)threadIdx.x) * (Index)gridDim.x;
         Index at[4] = {0, 0, 0, 0};
@@ -76,10 +78,18 @@ __device__ void fill_origins(const Tiles<Index, OUTER>& g, Index first, Index mi
     }
 }
 
-// Bit k: whether the tile has a thread's element k. A loop of its own, not unrolled: unrolled, what it computes for
-// each element would be kept in registers from one tile to the next.
+// A number that the compiler takes as it is: it neither computes it again where it is used, nor takes it
+// apart ahead of that and keeps the parts.
+__device__ __forceinline__ unsigned whole(unsigned x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
+// Bit k: whether the tile has a thread's element k. A loop of its own, not unrolled: unrolled, what it
+// computes for each element would be kept in registers from one tile to the next.
 template <int EACH, class Index, int OUTER>
-__device__ unsigned inside(const Tiles<Index, OUTER>& g, const Index (&before)[2], const Index (&left)[2], unsigned all) {
+__device__ unsigned inside(const Tiles<Index, OUTER>& g, const Index (&before)[2], const Index (&left)[2],
+                           unsigned all) {
     if (left[0] >= g.length[0] && left[1] >= g.length[1]) return all;
     unsigned found = 0;
 #pragma unroll 1
@@ -100,22 +110,25 @@ template <int EACH>
 __device__ unsigned all_of(unsigned volume) {
     unsigned found = 0;
     for (int k = 0; k < EACH; ++k) found |= (unsigned)(threadIdx.x + k * MOVERS < volume) << k;
-    return found;
+    return whole(found);
 }
 
-// The sum of places is made in their own type: sums of pointers and places would have halves of the sum, of 64
-// bits, kept in registers from one tile to the next.
+// The sum of places is made in their own type: sums of pointers and places would have halves of the sum,
+// of 64 bits, kept in registers from one tile to the next.
 template <int EACH, class T, class Index>
-__device__ void read_tile(const T* in, Index start, const Index (&far)[EACH], unsigned which, T (&held)[EACH]) {
+__device__ void read_tile(const T* in, Index start, const Index (&far)[EACH], unsigned which,
+                          T (&held)[EACH]) {
 #pragma unroll
     for (int k = 0; k < EACH; ++k)
         if (which >> k & 1) held[k] = in[start + far[k]];
 }
 
-// A number that the compiler cannot take apart ahead of its use, and keep the parts.
-__device__ __forceinline__ unsigned whole(unsigned x) {
-    asm volatile("" : "+r"(x));
-    return x;
+template <int EACH, class T, class Index>
+__device__ void write_tile(T* out, Index start, const Index (&far)[EACH], unsigned which,
+                           const T (&held)[EACH]) {
+#pragma unroll
+    for (int k = 0; k < EACH; ++k)
+        if (which >> k & 1) out[start + far[k]] = held[k];
 }
 
 template <class T>
@@ -123,12 +136,13 @@ __device__ __forceinline__ T& at_byte(T* shared, unsigned offset) {
     return *(T*)((char*)shared + offset);
 }
 
-// Tiles are read in the order of the source and written in that of the target; between the two they lie in shared
-// memory. Where a thread's elements lie is the same in all tiles and stays in registers. The next tile is on its
-// way while one is written.
+// Tiles are read in the order of the source and written in that of the target; between the two they lie in
+// shared memory. Where a thread's elements lie is the same in all tiles and stays in registers. Nobody
+// waits for what is written, and the next tile is asked for at once. Behind a tile that is not full,
+// threads pass on what nobody writes: it costs less than to ask for each element whether there is one.
 template <int EACH, int SLOTS, class T, class Index, int OUTER>
 __device__ void permute_tiles(T* out, const T* in, const Tiles<Index, OUTER>& g) {
-    __shared__ T tile[SLOTS];
+    __shared__ T tile[SLOTS + 1];  // the last for what no tile has
     __shared__ Index origins[BATCH][4];
     const Index mine = (g.tiles - (Index)blockIdx.x + (Index)gridDim.x - 1) / (Index)gridDim.x;
     const unsigned all = all_of<EACH>((unsigned)g.volume);
@@ -137,28 +151,30 @@ __device__ void permute_tiles(T* out, const T* in, const Tiles<Index, OUTER>& g)
     unsigned slots[EACH] = {};  // two of 16 bits, in bytes: where a thread writes, and where it reads
     places(g.source, (int)g.axes, from, slots);
     places(g.target, (int)g.axes, to, slots);
+    T held[EACH];
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {
+        if (!(all >> k & 1)) slots[k] = SLOTS * (unsigned)sizeof(T) * 0x10001u;
+        held[k] = T();
+    }
     __syncthreads();
     Index start = origins[0][0], left[2] = {origins[0][2], origins[0][3]};
-    T held[EACH];
     if (mine > 0) read_tile(in, origins[0][1], from, inside<EACH>(g, g.source_before, left, all), held);
     for (Index next = 1; next <= mine; ++next) {
 #pragma unroll
-        for (int k = 0; k < EACH; ++k)
-            if (all >> k & 1) at_byte(tile, whole(slots[k]) & 0xffff) = held[k];
+        for (int k = 0; k < EACH; ++k) at_byte(tile, whole(slots[k]) & 0xffff) = held[k];
         const int place = (int)(next % BATCH);
         if (!place) fill_origins(g, next, mine, origins);  // nobody reads the old ones any more
         __syncthreads();
-        const unsigned which = inside<EACH>(g, g.target_before, left, all);
-        const Index start_now = start;
+#pragma unroll
+        for (int k = 0; k < EACH; ++k) held[k] = at_byte(tile, whole(slots[k]) >> 16);
+        write_tile(out, start, to, inside<EACH>(g, g.target_before, left, all), held);
         if (next < mine) {
             start = origins[place][0];
             left[0] = origins[place][2];
             left[1] = origins[place][3];
             read_tile(in, origins[place][1], from, inside<EACH>(g, g.source_before, left, all), held);
         }
-#pragma unroll
-        for (int k = 0; k < EACH; ++k)
-            if (which >> k & 1) out[start_now + to[k]] = at_byte(tile, whole(slots[k]) >> 16);
         __syncthreads();
     }
 }
@@ -182,10 +198,7 @@ __device__ void copy_tiles(T* out, const T* in, const Tiles<Index, OUTER>& g) {
             const Index left[2] = {origins[place][2], origins[place][3]};
             const unsigned which = inside<EACH>(g, g.target_before, left, all);
             read_tile(in, origins[place][1], from, which, held);
-            const Index start = origins[place][0];
-#pragma unroll
-            for (int k = 0; k < EACH; ++k)
-                if (which >> k & 1) out[start + to[k]] = held[k];
+            write_tile(out, origins[place][0], to, which, held);
         }
     }
 }
