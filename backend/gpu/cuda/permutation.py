@@ -33,9 +33,11 @@ WORDS = {
     16: "Sixteen",
 }
 EACH = {1: 16, 2: 16, 4: 16, 8: 9, 16: 4}
-"""Elements that a thread holds, which registers bound. 9 * 256 take 27 * 81, of axes of size 3."""
+"""Elements that a thread holds at most, which registers bound. 9 * 256 take 27 * 81, of axes of size 3."""
 WIDE_EACH = {**EACH, 1: 8, 2: 8, 4: 8, 8: 8}
 """Where places take two registers."""
+HELD = (4, 8, 9, 12, 16)
+"""For which texts are made: what a thread may hold costs time, whether it does or not."""
 LEAST = 1024  # elements of a tile, where larger ones would leave processors without any
 TILE_AXES = 12
 OUTER = (4, 16, 64)  # axes of tiles that a text has room for
@@ -132,9 +134,13 @@ def _made(itemsize: int, shape: Shape, out: Axes, source: Axes, alignment: int) 
     axes = [] if 0 in shape else merged(shape, out, source)
     itemsize, axes = widened(itemsize, axes, alignment)
     wide = index_type(Layout(tuple(axes), 2)) != "int"
-    each = (WIDE_EACH if wide else EACH)[itemsize]
-    most = min(each * THREADS, max(LEAST, math.prod(a[0] for a in axes) // (2 * PROCESSORS)))
+    most = min(
+        (WIDE_EACH if wide else EACH)[itemsize] * THREADS,
+        max(LEAST, math.prod(a[0] for a in axes) // (2 * PROCESSORS)),
+    )
     plan = planned(itemsize, axes, most, _is_direct(itemsize, axes))
+    volume = math.prod(plan.parts)
+    each = next(n for n in HELD if n * THREADS >= volume and slots_of(n) >= plan.places)
     tiles = 0 if 0 in shape else plan.tiles
     room = next(n for n in OUTER if n >= len(plan.outer))
     blocks = 3 if wide or each > 9 else 4  # of a processor, which so many registers allow
@@ -184,6 +190,12 @@ class Plan:
     @property
     def tiles(self) -> int:
         return math.prod(axis[0] for axis in self.outer)
+
+    @property
+    def places(self) -> int:
+        """Elements of shared memory, gaps included."""
+        steps = zip(self.parts, self.slots, strict=True) if self.slots else ()
+        return 1 + sum((n - 1) * step for n, step in steps)
 
     def geometry(self, itemsize: int, tiles: int, room: int) -> tuple[int, ...]:
         """Numbers of the struct `Tiles`, in its order."""
