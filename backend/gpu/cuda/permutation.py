@@ -1,24 +1,30 @@
 """Copies between layouts: elements of 1, 2, 4, 8 or 16 bytes, any rank, any strides.
 
-    copy     source and target are dense along the same axis, or one has no dense axis to gain from
-    tiles    otherwise: SIDE by SIDE elements through shared memory, read along the source's dense axes and
-             written along the target's. Short axes are taken together until a side is full.
+A tile is some axes of the array, or parts of them: those along which the target is dense, and those along
+which the source is. It is read in the order of the source, put into shared memory, and written in the order
+of the target; where both are dense along the same long axis, it is copied directly.
 
-The second is the transposition of G. Ruetsch and P. Micikevicius, "Optimizing matrix transpose in
-CUDA" (NVIDIA, 2009), over groups of axes.
+For two axes that is the transposition of G. Ruetsch and P. Micikevicius, "Optimizing matrix transpose in
+CUDA" (NVIDIA, 2009). Tiles of any axes are those of A. Hynninen and D. Lyakh, "cuTT: a high-performance
+tensor transpose library" (arXiv:1705.01598), where places within a tile are computed once for all tiles, too.
+Divisions by known numbers are multiplications: T. Granlund and P. Montgomery, "Division by invariant integers
+using multiplication" (PLDI 1994).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from ...cpu.strided import Axis, merge_axes
 from ...spec import Axes, Shape
-from .kernel import MOST_BLOCKS, THREADS, CudaKernel, blocks_of, kept
+from .kernel import THREADS, CudaKernel, kept
 from .layout import Layout, index_type
 from .text import unit
 
-SIDE, ROWS = 32, 8
 WORDS = {
     1: "unsigned char",
     2: "unsigned short",
@@ -26,106 +32,324 @@ WORDS = {
     8: "unsigned long long",
     16: "Sixteen",
 }
+EACH = {1: 16, 2: 16, 4: 16, 8: 9, 16: 4}
+"""Elements that a thread holds at most, which registers bound. 9 * 256 take 27 * 81, of axes of size 3."""
+WIDE_EACH = {**EACH, 1: 8, 2: 8, 4: 8, 8: 8}
+"""Where places take two registers."""
+HELD = (4, 8, 9, 12, 16)
+"""For which texts are made: what a thread may hold costs time, whether it does or not."""
+LEAST = 1024  # elements of a tile, where larger ones would leave processors without any
+TILE_AXES = 12
+OUTER = (4, 16, 64)  # axes of tiles that a text has room for
+BANKS = 128  # bytes that shared memory gives at once
+DIRECT = 128  # bytes along a common axis from which neither array gains by a tile's detour
+PROCESSORS = 132  # of an H100 or H200; on others the last tiles are spread less evenly
+
 ENTRY = """
-extern "C" __global__ void $name($word* out, const $word* in, $geometry g) {
+extern "C" __launch_bounds__($threads, $blocks)
+__global__ void $name($word* out, const $word* in, $geometry g) {
     $call(out, in, g);
 }
 """
 
 
 def permutation(
-    itemsize: int, shape: Shape, out_strides: Axes, in_strides: Axes
+    itemsize: int, shape: Shape, out_strides: Axes, in_strides: Axes, alignment: int = 1
 ) -> CudaKernel | None:
     """out[i] = in[i] for every index i of `shape`; strides in elements, 0 broadcasts the source.
 
-    The kernel takes the target, then the source. Elements must be aligned to their size. None where an
-    element has another size.
+    The kernel takes the target, then the source. Elements must be aligned to their size; where both first
+    elements are aligned to more, `alignment` bytes, neighbours are moved together. None where an element has
+    another size.
 
-    >>> permutation(8, (64, 64), (64, 1), (64, 1)).block
-    (256, 1, 1)
-    >>> permutation(8, (64, 64), (64, 1), (1, 64)).block
-    (32, 8, 1)
+    >>> permutation(8, (64, 64), (64, 1), (64, 1)).grid
+    (4, 1, 1)
+    >>> permutation(8, (64, 64), (64, 1), (64, 1), 16).grid
+    (2, 1, 1)
+    >>> permutation(8, (64, 64), (64, 1), (1, 64)).grid
+    (4, 1, 1)
     """
     if itemsize not in WORDS:
         return None
-    key = ("permutation", itemsize, shape, out_strides, in_strides)
-    return kept(key, lambda: _made(itemsize, shape, out_strides, in_strides))
+    key = ("permutation", itemsize, shape, out_strides, in_strides, alignment)
+    return kept(key, lambda: _made(itemsize, shape, out_strides, in_strides, alignment))
 
 
-def _made(itemsize: int, shape: Shape, out: Axes, source: Axes) -> CudaKernel:
-    axes: list[Axis] = list(zip(shape, out, source, strict=True))
-    axes = merge_axes(
-        sorted((a for a in axes if a[0] != 1), key=lambda a: (-abs(a[1]), -abs(a[2])))
-    )
-    columns, rows = sides(axes)
-    if 0 in shape or not rows:
-        return _copy(itemsize, Layout(tuple(axes), 2))
-    outer = [axis for axis in axes if axis not in columns and axis not in rows]
-    return _tiles(itemsize, Layout(columns, 2), Layout(rows, 2), Layout(tuple(outer), 2))
+def gains(itemsize: int, shape: Shape, out_strides: Axes, in_strides: Axes) -> bool:
+    """Whether a copy that walks the axes as they are given would read or write scattered elements, or find
+    its way through many axes.
 
-
-def sides(axes: list[Axis]) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
-    """Axes of the columns and of the rows of tiles, in the order of walking; no rows where none gain.
-
-    >>> sides([(64, 64, 1), (64, 1, 64)])
-    (((64, 1, 64),), ((64, 64, 1),))
-    >>> sides([(64, 128, 64), (64, 1, 1)])
-    ((), ())
+    >>> gains(8, (64, 64), (64, 1), (1, 64)), gains(8, (64, 64), (64, 1), (128, 1))
+    (True, False)
+    >>> gains(8, (64, 64), (1, 64), (1, 128))
+    True
     """
-    by_out = sorted(axes, key=lambda a: abs(a[1]))
-    by_in = sorted((a for a in axes if a[2]), key=lambda a: abs(a[2]))
-    if not by_in or (by_out[0] == by_in[0] and by_out[0][0] >= SIDE // 2):
-        return (), ()
-    columns: list[Axis] = []
-    rows: list[Axis] = []
-    while True:  # in turns, so that neither side takes what makes the other dense
-        short = [
-            (side, order)
-            for side, order in ((columns, by_out), (rows, by_in))
-            if math.prod(a[0] for a in side) < SIDE
-        ]
-        taken = 0
-        for side, order in short:
-            free = next((a for a in order if a not in columns and a not in rows), None)
-            if free is not None:
-                side.append(free)
-                taken += 1
-        if not taken:
+    key = ("permutation gains", itemsize, shape, out_strides, in_strides)
+    return bool(kept(key, lambda: _gains(itemsize, shape, out_strides, in_strides)))
+
+
+def _gains(itemsize: int, shape: Shape, out_strides: Axes, in_strides: Axes) -> bool:
+    axes = merged(shape, out_strides, in_strides)
+    if not any(axis[2] for axis in axes):
+        return False
+    walked = merge_axes(list(zip(shape, out_strides, in_strides, strict=True)))
+    return len(walked) > 2 or walked[::-1] != axes or not _is_direct(itemsize, axes)
+
+
+def merged(shape: Shape, out: Axes, source: Axes) -> list[Axis]:
+    """Axes from the target's smallest stride to its largest; what both arrays walk as one axis is one.
+
+    >>> merged((2, 3, 4), (12, 4, 1), (1, 8, 2))
+    [(12, 1, 2), (2, 12, 1)]
+    """
+    axes: list[Axis] = [a for a in zip(shape, out, source, strict=True) if a[0] != 1]
+    return merge_axes(sorted(axes, key=lambda a: (-abs(a[1]), -abs(a[2]))))[::-1]
+
+
+def widened(itemsize: int, axes: list[Axis], alignment: int) -> tuple[int, list[Axis]]:
+    """Neighbours in both arrays as one element of twice the size, up to 16 bytes.
+
+    >>> widened(4, [(6, 1, 1), (5, 6, 8)], 16)
+    (8, [(3, 1, 1), (5, 3, 4)])
+    """
+    while itemsize < 16 and axes and alignment % (2 * itemsize) == 0:
+        (n, *steps), *others = axes
+        if n % 2 or steps != [1, 1] or any(a[1] % 2 or a[2] % 2 for a in others):
             break
-    if not rows or not columns:
-        return (), ()
-    return tuple(reversed(columns)), tuple(reversed(rows))
+        first: list[Axis] = [(n // 2, 1, 1)] if n > 2 else []
+        axes = first + [(m, to // 2, at // 2) for m, to, at in others]
+        itemsize *= 2
+    return itemsize, axes
 
 
-def _copy(itemsize: int, axes: Layout) -> CudaKernel:
-    index, word = index_type(axes), WORDS[itemsize]
-    kind = axes.type(index)
-    source, name = unit(
+def _is_direct(itemsize: int, axes: list[Axis]) -> bool:
+    read = [axis for axis in axes if axis[2]]
+    if not read:
+        return True
+    first = min(read, key=lambda a: abs(a[2]))
+    return first == axes[0] and first[0] * itemsize >= DIRECT
+
+
+def _made(itemsize: int, shape: Shape, out: Axes, source: Axes, alignment: int) -> CudaKernel:
+    axes = [] if 0 in shape else merged(shape, out, source)
+    itemsize, axes = widened(itemsize, axes, alignment)
+    wide = index_type(Layout(tuple(axes), 2)) != "int"
+    most = min(
+        (WIDE_EACH if wide else EACH)[itemsize] * THREADS,
+        max(LEAST, math.prod(a[0] for a in axes) // (2 * PROCESSORS)),
+    )
+    plan = planned(itemsize, axes, most, _is_direct(itemsize, axes))
+    volume = math.prod(plan.parts)
+    each = next(n for n in HELD if n * THREADS >= volume and slots_of(n) >= plan.places)
+    tiles = 0 if 0 in shape else plan.tiles
+    room = next(n for n in OUTER if n >= len(plan.outer))
+    blocks = 3 if wide or each > 9 else 4  # of a processor, which so many registers allow
+    index, word = "long long" if wide else "int", WORDS[itemsize]
+    slots = f"{each}, {slots_of(each)}" if plan.slots else str(each)
+    text, name = unit(
         ("layout", "permutation"),
-        "copy",
+        "permute" if plan.slots else "copy",
         ENTRY,
         word=word,
-        geometry=kind,
-        call=f"copy_strided<{word}, {index}>",
+        threads=THREADS,
+        blocks=blocks,
+        geometry=f"Tiles<{index}, {room}>",
+        call=f"{'permute' if plan.slots else 'copy'}_tiles<{slots}, {word}, {index}, {room}>",
     )
-    grid, block = blocks_of(axes.count), (THREADS, 1, 1)
-    return CudaKernel(source, name, grid, block, ("out", "in"), axes.geometry(), index != "int")
+    # as many blocks as run at once: what a block computes first, it computes for all of its tiles
+    grid = (max(1, min(tiles, blocks * PROCESSORS)), 1, 1)
+    geometry = plan.geometry(itemsize, tiles, room)
+    return CudaKernel(text, name, grid, (THREADS, 1, 1), ("out", "in"), geometry, wide)
 
 
-def _tiles(itemsize: int, columns: Layout, rows: Layout, outer: Layout) -> CudaKernel:
-    word = WORDS[itemsize]
-    whole = Layout((*outer.axes, *rows.axes, *columns.axes), 2)
-    index = index_type(whole)
-    kinds = ", ".join(part.type(index) for part in (columns, rows, outer))
-    source, name = unit(
-        ("layout", "permutation"),
-        "permute",
-        ENTRY,
-        word=word,
-        geometry=f"Tiles<{kinds}>",
-        call=f"permute_tiles<{word}, {index}>",
-    )
-    tiles = -(-columns.count // SIDE) * -(-rows.count // SIDE) * outer.count
-    geometry = (*columns.geometry(), *rows.geometry(), *outer.geometry())
-    grid = (min(MOST_BLOCKS, tiles), 1, 1)
-    return CudaKernel(source, name, grid, (SIDE, ROWS, 1), ("out", "in"), geometry, index != "int")
+# ---- tiles ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How an array is cut.
+
+    Attributes:
+        axes: of the array.
+        parts: length of each axis in a tile, 1 where a tile has one element of it.
+        source, target: numbers of a tile's axes in the order of reading and of writing.
+        outer: of the tiles: how many along an axis, then its steps in the target, the source, and along
+            the first and the second of the axes that are cut unevenly.
+        uneven: these axes, at most two.
+        slots: step of each of the array's axes in shared memory; none where tiles are copied directly.
+    """
+
+    axes: tuple[Axis, ...]
+    parts: tuple[int, ...]
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+    outer: tuple[Axis, ...]
+    uneven: tuple[int, ...]
+    slots: tuple[int, ...]
+
+    @property
+    def tiles(self) -> int:
+        return math.prod(axis[0] for axis in self.outer)
+
+    @property
+    def places(self) -> int:
+        """Elements of shared memory, gaps included."""
+        steps = zip(self.parts, self.slots, strict=True) if self.slots else ()
+        return 1 + sum((n - 1) * step for n, step in steps)
+
+    def geometry(self, itemsize: int, tiles: int, room: int) -> tuple[int, ...]:
+        """Numbers of the struct `Tiles`, in its order."""
+        walks = (
+            *self._walk(self.source, 2, itemsize),
+            *self._walk(self.target, 1, itemsize << 16),
+        )
+        cut = [
+            (
+                self.parts[a],
+                self.axes[a][0],
+                inverse(self.parts[a]),
+                inverse(self._before(self.source if self.slots else self.target, a)),
+                inverse(self._before(self.target, a)),
+            )
+            for a in self.uneven
+        ]
+        cut += [(1, 1, inverse(1), inverse(1), inverse(1))] * (2 - len(cut))
+        outer = [*self.outer, *[(1, 0, 0, 0, 0)] * (room - len(self.outer))]
+        return (
+            tiles,
+            math.prod(self.parts),
+            len(self.target),
+            len(self.outer),
+            *walks,
+            *(number for column in zip(*cut, strict=True) for number in column),
+            *(number for column in zip(*outer, strict=True) for number in column),
+        )
+
+    def _walk(self, order: tuple[int, ...], array: int, scale: int) -> tuple[int, ...]:
+        order = order if self.slots else self.target
+        rows = [
+            (
+                self.parts[a],
+                inverse(self.parts[a]),
+                self.axes[a][array],
+                scale * self.slots[a] if self.slots else 0,
+            )
+            for a in order
+        ]
+        rows += [(1, inverse(1), 0, 0)] * (TILE_AXES - len(rows))
+        return tuple(number for column in zip(*rows, strict=True) for number in column)
+
+    def _before(self, order: tuple[int, ...], axis: int) -> int:
+        return math.prod(self.parts[a] for a in order[: order.index(axis)])
+
+
+def inverse(n: int) -> int:
+    """What `quotient` of source/permutation.cuh divides by n with."""
+    return -(-(1 << 30) // n)
+
+
+def slots_of(each: int) -> int:
+    """Elements of shared memory that a tile may take with gaps."""
+    return each * THREADS * 9 // 8
+
+
+def planned(itemsize: int, axes: Sequence[Axis], most: int, direct: bool) -> Plan:
+    """Tiles of at most so many elements.
+
+    >>> planned(8, [(64, 1, 64), (64, 64, 1)], 2304, False).parts
+    (64, 32)
+    >>> planned(8, [(3, 1, 2187), (2187, 3, 1)], 2304, False).parts
+    (3, 729)
+    """
+    by_out = list(range(len(axes)))
+    by_in = sorted(by_out, key=lambda a: (not axes[a][2], abs(axes[a][2]), a))
+    parts = _parts(axes, by_out, [] if direct else by_in, most)
+    source, target = (tuple(a for a in order if parts[a] > 1) for order in (by_in, by_out))
+    uneven = tuple(a for a, axis in enumerate(axes) if axis[0] % parts[a])
+    outer = [
+        (
+            -(-n // parts[a]),
+            parts[a] * to,
+            parts[a] * at,
+            *(parts[a] if uneven[k : k + 1] == (a,) else 0 for k in range(2)),
+        )
+        for a, (n, to, at) in enumerate(axes)
+    ]
+    slots = () if direct else _slots(itemsize, parts, source, target, most * 9 // 8)
+    numbers = tuple(merge_axes(outer[::-1])[::-1])
+    return Plan(tuple(axes), tuple(parts), source, target, numbers, uneven, slots)
+
+
+def _parts(axes: Sequence[Axis], by_out: list[int], by_in: list[int], most: int) -> list[int]:
+    """The longest runs in both orders: the shorter is doubled as long as a tile takes it."""
+    goals, parts = [1, 1], [1] * len(axes)
+    growing = {0, 1} if by_in else {0}
+    while growing:
+        k = min(growing, key=lambda k: goals[k])
+        wanted = list(goals)
+        wanted[k] *= 2
+        found = [
+            max(pair)
+            for pair in zip(
+                _taken(axes, by_out, wanted[0]), _taken(axes, by_in, wanted[1]), strict=True
+            )
+        ]
+        if math.prod(found) > most or wanted[k] > 2 * most:
+            growing.discard(k)
+        else:
+            goals, parts = wanted, found
+    return parts
+
+
+def _taken(axes: Sequence[Axis], order: list[int], goal: int) -> list[int]:
+    """Parts of axes, in this order, of about `goal` elements together; the last is cut evenly if possible."""
+    parts, run = [1] * len(axes), 1
+    for a in order:
+        if run >= 0.8 * goal:
+            break
+        n, part = axes[a][0], -(-goal // run)
+        if n <= max(3, part):
+            part = n
+        elif n < 16 * part and n % part:  # else what the last tile lacks is little
+            part = -(-n // max(1, round(n / part)))
+        parts[a] = part
+        run *= part
+    return parts
+
+
+def _slots(
+    itemsize: int, parts: list[int], source: Sequence[int], target: Sequence[int], most: int
+) -> tuple[int, ...]:
+    """Steps in shared memory: as the source is walked, with a gap that keeps lanes in different banks."""
+    volume = math.prod(parts)
+    choices: list[list[int]] = []
+    for gap in range(18):
+        for split in range(1, max(2, len(source))):
+            steps, step = [0] * len(parts), 1
+            for k, a in enumerate(source):
+                step += gap if k == split else 0
+                steps[a] = step
+                step *= parts[a]
+            if 1 + sum((n - 1) * s for n, s in zip(parts, steps, strict=True)) <= most:
+                choices.append(steps)
+    if len(choices) == 1:
+        return tuple(choices[0])
+    lanes = max(1, min(32, BANKS // itemsize))
+    warps = min(8, max(1, volume // lanes))
+    elements = (np.arange(warps) * (volume // lanes // warps * lanes))[:, None] + np.arange(lanes)
+    cost = np.zeros(len(choices), int)
+    table = np.array(choices)
+    for order in (source, target):
+        left, digits = (
+            np.minimum(elements, volume - 1),
+            np.zeros((*elements.shape, len(parts)), int),
+        )
+        for a in order:
+            digits[..., a], left = left % parts[a], left // parts[a]
+        words = np.sort((digits @ table.T) * itemsize // max(4, itemsize), axis=1)
+        new = np.ones(words.shape, bool)
+        new[:, 1:] = words[:, 1:] != words[:, :-1]
+        banks = words % (BANKS // max(4, itemsize))
+        hits = [(new & (banks == bank)).sum(1) for bank in range(BANKS // max(4, itemsize))]
+        cost += np.max(hits, axis=0).sum(0)
+    return tuple(choices[int(cost.argmin())])

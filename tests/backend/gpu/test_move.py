@@ -61,6 +61,24 @@ def test_ops(launched: list[str], rng: np.random.Generator) -> None:
     assert launched
 
 
+@needs_compiler
+def test_many_axes_and_column_major(launched: list[str], rng: np.random.Generator) -> None:
+    """Neighbours that stay together, at addresses that allow pairs of them and at such as do not."""
+    memory = rng.standard_normal(2**13 + 2)
+    for first in (0, 1, 2):
+        source = memory[first : first + 2**13].reshape((2,) * 13)
+        for order in (
+            (0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11, 12),
+            (1, 0, *range(2, 13)),
+            tuple(range(13)),
+        ):
+            given = source.transpose(order)
+            for target in (np.zeros((2,) * 13, order="F"), np.zeros((2,) * 13)[::-1]):
+                move(COMPILING.xp, on_device(target), on_device(given))
+                np.testing.assert_array_equal(target, given)
+    assert len(set(launched)) > 2
+
+
 def test_plain_copies(launched: list[str]) -> None:
     """Of few elements, between dtypes, along the same axis, without a compiler, of parts of elements."""
     x = np.arange(64.0 * 80).reshape(64, 80)
