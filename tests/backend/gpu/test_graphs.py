@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from tests.backend.gpu.launches import launches
 from tests.backend.stand_in import DeviceArray, invalidated
 
 import einloom
-from einloom._base.errors import Unsupported
+from einloom._base.errors import ShapeError, Unsupported
+from einloom.contract.expression import Expression
 from einloom.program.builder import Builder
 from einloom.program.executable import Executable
 
@@ -97,6 +99,29 @@ def test_products_by_cublas() -> None:
         np.testing.assert_allclose(captured().view(np.ndarray), x @ y, rtol=1e-4, atol=1e-4)
         assert not COMPILING.xp.routines.called
         y[...] = rng.standard_normal(y.shape)
+
+
+def test_expressions() -> None:
+    """Played on what the arrays then hold; what waits, or is compiled for the host, is refused."""
+    rng = np.random.default_rng(6)
+    arrays = [rng.standard_normal(shape) for shape in ((30, 40), (40, 50), (50, 20))]
+    plan = einloom.plan("ij,jk,kl->il", *arrays)
+    captured: Any = Expression(plan, backend=COMPILING).capture(
+        *(x.view(DeviceArray) for x in arrays)
+    )
+    for _ in range(2):
+        want = arrays[0] @ arrays[1] @ arrays[2]
+        np.testing.assert_allclose(captured().view(np.ndarray), want, atol=1e-10)
+        arrays[1][...] = rng.standard_normal((40, 50))
+    with pytest.raises(Unsupported, match="no graphs on cpu"):
+        Expression(plan).capture(*arrays)
+    sliced = Expression(replace(plan, sliced=(1,)), backend=COMPILING)
+    with pytest.raises(Unsupported, match="slices"):
+        sliced.capture(*(x.view(DeviceArray) for x in arrays))
+    with pytest.raises(ShapeError):
+        Expression(plan, backend=COMPILING).capture(*(x[:2].view(DeviceArray) for x in arrays))
+    with pytest.raises(Unsupported, match="on the host"):
+        Expression(plan, backend=COMPILING).capture(*arrays)
 
 
 def test_not_on_the_cpu() -> None:
