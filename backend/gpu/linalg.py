@@ -1,11 +1,11 @@
 """Factorisations and solves of batches of matrices over an array module.
 
-Orders up to 32 of Cholesky and solve, and to 16 of eigh, have kernels of their own, one launch for the whole
-batch, and so has svd with min(m, n) up to 128, as far as a block's memory holds a matrix; the others go to
-cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array module first and then what
-those of `backend.cpu.linalg` take; dtypes are float32, float64, complex64 and complex128, batch shapes are
-equal. Numerical failure is data: `info` is int32 of the batch shape, on the device, so that nothing waits.
-What comes out for a failed member is unspecified, and no member spoils another.
+Orders up to 32 of Cholesky, to 160 of solve and to 16 of eigh have kernels of their own, one launch for the
+whole batch, and so has svd with min(m, n) up to 128: large ones as far as a block's memory holds a matrix.
+The others go to cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array module first
+and then what those of `backend.cpu.linalg` take; dtypes are float32, float64, complex64 and complex128, batch
+shapes are equal. Numerical failure is data: `info` is int32 of the batch shape, on the device, so that
+nothing waits. What comes out for a failed member is unspecified, and no member spoils another.
 
 Where a library keeps its code, a member counts as failed if it is not finite, or what came out is not.
 """
@@ -21,7 +21,7 @@ import numpy as np
 from ..._base.caches import Cache
 from ..._base.errors import Unsupported
 from .arrays import operands_of
-from .cuda import eigen, exchanges, matrices, singular
+from .cuda import blocked, eigen, exchanges, matrices, singular
 from .cuda.kernel import DECLINED, CudaKernel
 from .launch import can_launch, launch, shared_memory
 from .memory import address
@@ -105,6 +105,8 @@ def solve(xp: Module, a: Array, b: Array) -> tuple[Array, Array]:
         return xp.zeros(b.shape, b.dtype), no_failure(xp, a)
     out, info = xp.empty(b.shape, b.dtype), xp.empty(a.shape[:-2], np.int32)
     if _launched(xp, matrices.solve, out, info, a, b):
+        return out, info
+    if can_launch(xp) and _launched(xp, _within(blocked.solve, shared_memory(xp)), out, info, a, b):
         return out, info
     x, info = routines(xp).gesv(flat(xp, a), flat(xp, b))
     return x.reshape(b.shape), info.reshape(a.shape[:-2])

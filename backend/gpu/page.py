@@ -47,7 +47,7 @@ FAMILIES = {
     "triangular_solve": "cuBLAS's trsm",
     "lu": "cuBLAS's and cuSOLVER's getrf",
     "lu_solve": "cuBLAS's and cuSOLVER's getrs",
-    "solve": "own kernel to order 32, then getrf and getrs",
+    "solve": "own kernels to order 160 as a block holds it, then getrf and getrs",
     "qr": "cuSOLVER's geqrf, one matrix after another",
     "svd": "own kernel to min(m, n) = 128 as a block holds it, then cuSOLVER's gesvd, one by one",
     "eigh": "own kernel to order 16, cuSOLVER's syevj to 32, its Xsyev for batches, syevd for one matrix",

@@ -1,7 +1,7 @@
 // CUDA C++ on the CPU, for tests: a block's threads are contexts that take turns at every barrier.
 // Between two barriers they run one after another, in falling order in every second block, so that
 // what one thread writes for another without a barrier is missed in one of the orders. A warp's barriers
-// and shuffles are such turns too: all threads of a block have to pass the same ones.
+// and shuffles are such turns too: all threads of a warp have to pass the same ones.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -39,10 +39,18 @@ static ucontext_t scheduler;
 static std::vector<ucontext_t> threads;
 static std::vector<char> stacks;
 static std::vector<bool> done;
+static const char NOTHING = 0, ITS_WARP = 1, ITS_BLOCK = 2;
+static std::vector<char> awaits;  // whom a thread waits for
 static int current;
 static void (*body)(void*);
 static void* arguments;
 static const size_t STACK = 1 << 16;
+
+static void wait_for(char whom) {
+    const int t = current;
+    awaits[t] = whom;
+    swapcontext(&threads[t], &scheduler);
+}
 
 // What threads hold out to each other in a shuffle, by turns in one of two places: who is at the next turn
 // already does not write over what others have yet to read.
@@ -50,7 +58,7 @@ struct Slot {
     char bytes[2][8];
     unsigned turn;
 };
-static std::vector<Slot> slots;
+static std::vector<Slot> slots, slots_of_block;
 
 // Shared memory of a launch; behind it every byte is GUARD.
 static const unsigned char GUARD = 0x5A;
@@ -67,11 +75,26 @@ static void place(int t) {
     threadIdx = {t % blockDim.x, t / blockDim.x % blockDim.y, t / blockDim.x / blockDim.y};
 }
 
-static void run_block(int count) {
+// Lets threads from `first` to `last` go on if all that are not done wait for `whom`.
+static bool release(int first, int last, char whom) {
+    bool any = false;
+    for (int t = first; t < last; ++t) {
+        if (done[t]) continue;
+        if (awaits[t] != whom) return false;
+        any = true;
+    }
+    for (int t = first; t < last; ++t) awaits[t] = NOTHING;
+    return any;
+}
+
+// Returns whether all threads came to their end: they do not where some pass a barrier that others never do.
+static bool run_block(int count) {
     threads.resize(count);
     stacks.resize(STACK * count);
     done.assign(count, false);
+    awaits.assign(count, NOTHING);
     slots.assign(count, Slot());
+    slots_of_block.assign(count, Slot());
     for (int t = 0; t < count; ++t) {
         getcontext(&threads[t]);
         threads[t].uc_stack.ss_sp = stacks.data() + STACK * t;
@@ -80,21 +103,28 @@ static void run_block(int count) {
         makecontext(&threads[t], enter, 0);
     }
     const bool falling = (blockIdx.x + blockIdx.y) % 2;
-    for (bool left = true; left;) {
+    for (bool left = true, going = true; left; going = false) {
         left = false;
         for (int k = 0; k < count; ++k) {
             const int t = falling ? count - 1 - k : k;
-            if (done[t]) continue;
-            place(t);
-            swapcontext(&scheduler, &threads[t]);
+            if (!done[t] && awaits[t] == NOTHING) {
+                place(t);
+                swapcontext(&scheduler, &threads[t]);
+                going = true;
+            }
             left = left || !done[t];
         }
+        for (int t = 0; t < count; t += 32)
+            going |= release(t, t + 32 < count ? t + 32 : count, ITS_WARP);
+        going |= release(0, count, ITS_BLOCK);
+        if (left && !going) return false;
     }
+    return true;
 }
 
-// Runs body(arguments) for every thread of the grid; without barriers, plain loops do. Returns whether anything
-// was written behind the shared memory.
-static bool launch(const unsigned* g, const unsigned* b, bool barriers, void (*f)(void*), void* a,
+// Runs body(arguments) for every thread of the grid; without barriers, plain loops do. Returns 1 if anything
+// was written behind the shared memory, 2 if threads wait for each other at different barriers, or 0.
+static int launch(const unsigned* g, const unsigned* b, bool barriers, void (*f)(void*), void* a,
                    int shared) {
     memset(dynamic, 0xFF, shared);  // NaN: nobody has written it
     memset(dynamic + shared, GUARD, sizeof(dynamic) - shared);
@@ -108,7 +138,7 @@ static bool launch(const unsigned* g, const unsigned* b, bool barriers, void (*f
             for (unsigned x = 0; x < g[0]; ++x) {
                 blockIdx = {x, y, z};
                 if (barriers) {
-                    run_block(count);
+                    if (!run_block(count)) return 2;
                 } else {
                     for (int t = 0; t < count; ++t) {
                         place(t);
@@ -117,17 +147,14 @@ static bool launch(const unsigned* g, const unsigned* b, bool barriers, void (*f
                 }
             }
     for (size_t i = shared; i < sizeof(dynamic); ++i)
-        if (dynamic[i] != GUARD) return true;
-    return false;
+        if (dynamic[i] != GUARD) return 1;
+    return 0;
 }
 
 }  // namespace emulation
 
-static inline void __syncthreads() {
-    const int t = emulation::current;
-    swapcontext(&emulation::threads[t], &emulation::scheduler);
-}
-static inline void __syncwarp(unsigned mask = 0xffffffffu) { __syncthreads(); }
+static inline void __syncthreads() { emulation::wait_for(emulation::ITS_BLOCK); }
+static inline void __syncwarp(unsigned mask = 0xffffffffu) { emulation::wait_for(emulation::ITS_WARP); }
 
 namespace emulation {
 
@@ -137,7 +164,7 @@ template <class T> static T exchange(T x, int from) {
     const int t = current;
     const unsigned turn = ++slots[t].turn;
     memcpy(slots[t].bytes[turn % 2], &x, sizeof(T));
-    __syncthreads();
+    __syncwarp();
     T found;
     memset(&found, 0xA5, sizeof(T));
     const bool there = slots[from].turn == turn || slots[from].turn == turn + 1;
@@ -159,26 +186,33 @@ template <class T> static inline T __shfl_xor_sync(unsigned mask, T x, int apart
 
 namespace emulation {
 
-// Whether a thread of those from `first` to `last` holds out anything but 0.
-static int any_of(int x, size_t first, size_t last) {
+// Those of a warp's threads that hold out anything but 0, as bits.
+static unsigned which_of_warp(int x) {
     const unsigned turn = ++slots[current].turn;
     memcpy(slots[current].bytes[turn % 2], &x, sizeof x);
-    __syncthreads();
-    for (size_t t = first; t < last && t < slots.size(); ++t) {
+    __syncwarp();
+    unsigned found = 0;
+    const size_t first = current / 32 * 32;
+    for (size_t t = first; t < first + 32 && t < slots.size(); ++t) {
         int other;
         memcpy(&other, slots[t].bytes[turn % 2], sizeof other);
-        if (other && (slots[t].turn == turn || slots[t].turn == turn + 1)) return 1;
+        if (other && (slots[t].turn == turn || slots[t].turn == turn + 1)) found |= 1u << (t - first);
     }
-    return 0;
+    return found;
 }
 
 }  // namespace emulation
 
-static inline int __any_sync(unsigned mask, int x) {
-    const size_t first = emulation::current / 32 * 32;
-    return emulation::any_of(x != 0, first, first + 32);
-}
+static inline unsigned __ballot_sync(unsigned mask, int x) { return emulation::which_of_warp(x != 0); }
+static inline int __any_sync(unsigned mask, int x) { return emulation::which_of_warp(x != 0) != 0; }
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 
 static inline int __syncthreads_or(int x) {
-    return emulation::any_of(x != 0, 0, emulation::slots.size());
+    std::vector<emulation::Slot>& all = emulation::slots_of_block;
+    const unsigned turn = ++all[emulation::current].turn;
+    all[emulation::current].bytes[turn % 2][0] = x != 0;
+    __syncthreads();
+    for (const emulation::Slot& one : all)
+        if (one.bytes[turn % 2][0] && (one.turn == turn || one.turn == turn + 1)) return 1;
+    return 0;
 }

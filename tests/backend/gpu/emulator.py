@@ -51,7 +51,8 @@ class Emulator:
             (ctypes.c_void_p * len(pointers))(*pointers),
             kernel.shared,
         )
-        assert not outside, "written beyond the shared memory of the launch"
+        assert outside != 1, "written beyond the shared memory of the launch"
+        assert not outside, "threads wait at barriers that the others never reach"
 
 
 def _launcher(kernel: CudaKernel) -> str:
@@ -62,7 +63,7 @@ def _launcher(kernel: CudaKernel) -> str:
     *pointers, geometry = kinds
     values = [f"({kind})p[{k}]" for k, kind in enumerate(pointers)]
     values.append(f"*(const {geometry}*)p[{len(pointers)}]")
-    barriers = str(re.search(r"__(sync|shfl)", kernel.source) is not None).lower()
+    barriers = str(re.search(r"__(sync|shfl|ballot)", kernel.source) is not None).lower()
     return (
         f"static void run_{kernel.name}(void* a) {{ void** p = (void**)a; "
         f"{kernel.name}({', '.join(values)}); }}\n"
