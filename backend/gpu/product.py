@@ -220,7 +220,7 @@ class Product:
         if call is None:
             return False
         multiply = bound(self.xp, call, self.read, out.dtype, factors, self.precision)
-        multiply(*operands, out)
+        multiply(operands[0], operands[1], out)
         orders = [
             None if address(x) == address(y) else groups.batch + groups.rows + groups.columns
             for x, y, groups in zip(operands, (lhs, rhs), order, strict=True)
