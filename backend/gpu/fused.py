@@ -17,7 +17,10 @@ from .cuda.elementwise import elementwise
 from .cuda.layout import row_major
 from .cuda.reduction import Launches, reduction
 from .launch import can_launch, launch
+from .memory import address
 from .modules import Array, Module
+
+MOST_KNOWN = 8
 
 
 def bind_fused(xp: Module, plan: FusionPlan) -> Kernel | None:
@@ -29,6 +32,8 @@ def bind_fused(xp: Module, plan: FusionPlan) -> Kernel | None:
     if launches_of(plan, *plain) is None:
         return None
 
+    known: dict[Any, Launches] = {}  # by strides: to find them takes longer than to launch them
+
     def run(*inputs: Array, out: Any = None) -> Any:
         targets = (
             tuple(xp.empty(spec.shape, spec.dtype) for spec in outputs)
@@ -37,7 +42,15 @@ def bind_fused(xp: Module, plan: FusionPlan) -> Kernel | None:
             if isinstance(out, tuple)
             else (out,)
         )
-        found = launches_of(plan, *map(element_strides, (*targets, *inputs)))
+        arrays = (*targets, *inputs)
+        key = tuple([x.strides for x in arrays])
+        found = known.get(key)
+        if found is None or any(address(x) % x.itemsize for x in arrays):
+            found = launches_of(plan, *map(element_strides, arrays))
+            if found is not None:
+                if len(known) >= MOST_KNOWN:
+                    known.clear()
+                known[key] = found
         if found is None:  # strides that are no whole elements, or more numbers than a launch takes
             inputs = tuple(map(xp.ascontiguousarray, inputs))
             made = tuple(xp.empty(spec.shape, spec.dtype) for spec in outputs)

@@ -1,6 +1,6 @@
 """Factorisations and solves of batches of matrices over an array module.
 
-Orders up to 32 of Cholesky, to 160 of solve and to 16 of eigh have kernels of their own, one launch for the
+Orders up to 32 of Cholesky, to 160 of solve and to 24 of eigh have kernels of their own, one launch for the
 whole batch, and so has svd with min(m, n) up to 128: large ones as far as a block's memory holds a matrix.
 The others go to cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array module first
 and then what those of `backend.cpu.linalg` take; dtypes are float32, float64, complex64 and complex128, batch
@@ -29,9 +29,9 @@ from .modules import Array, Module, companion
 from .routines import routines
 
 TRANSPOSED = {"N": "T", "T": "N"}
-JACOBI, SYEVJ = 16, 32
-"""Orders of eigh up to which our own kernel is the soonest, and cuSOLVER's syevj (by CuPy) is: behind them
-comes its Xsyev for batches. Measured on an H200, see docs/gpu.md."""
+JACOBI = {True: 24, False: 16}
+"""Orders of eigh up to which our own kernel is sooner than cuSOLVER: with vectors, and for values alone,
+which cost it as much. Measured on an H200."""
 
 
 def cholesky(xp: Module, a: Array, lower: bool = True) -> tuple[Array, Array]:
@@ -196,10 +196,10 @@ def eigh(
     w, v = xp.empty(a.shape[:-1], real), xp.empty(a.shape, a.dtype)
     info = xp.empty(a.shape[:-2], np.int32)
     n = a.shape[-1]
-    if n <= JACOBI and _launched(xp, eigen.eigh, w, v, info, a):
-        return w, v, xp.where(_finite(xp, w), info, 1).astype(np.int32)
+    if n <= JACOBI[vectors] and _launched(xp, eigen.eigh, w, v, info, a):
+        return w, v, info
     a, good = cleared(xp, a)
-    if a.ndim > 2 and n > SYEVJ and (found := routines(xp).syev(flat(xp, a), vectors)) is not None:
+    if a.ndim > 2 and (found := routines(xp).syev(flat(xp, a), vectors)) is not None:
         w, v, info = (None if x is None else x.reshape(*a.shape[:-2], *x.shape[1:]) for x in found)
         return w, v, xp.where(good & _finite(xp, w), info, 1).astype(np.int32)
     zero = xp.all(xp.tril(a) == 0, axis=(-2, -1))

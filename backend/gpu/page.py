@@ -50,7 +50,7 @@ FAMILIES = {
     "solve": "own kernels to order 160 as a block holds it, then getrf and getrs",
     "qr": "cuSOLVER's geqrf, one matrix after another",
     "svd": "own kernel to min(m, n) = 128 as a block holds it, then cuSOLVER's gesvd, one by one",
-    "eigh": "own kernel to order 16, cuSOLVER's syevj to 32, its Xsyev for batches, syevd for one matrix",
+    "eigh": "own kernel to order 24, to 16 without vectors, then cuSOLVER's Xsyev, syevd for one matrix",
     "eig": "cuSOLVER's Xgeev, one matrix after another",
 }
 """Ops of linear algebra, which run as extension families; the other families are made of these."""

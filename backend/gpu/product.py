@@ -1,8 +1,8 @@
 """Pairwise products: the ladder, from no copy at all to two.
 
 zeros      a size is 0: nothing is called
-small      matrices of a batch too small for a call of BLAS to be worth it, and products that sum nothing:
-           one launch of our own, of any strides
+small      matrices of a batch too small for a call of BLAS to be worth it, products that sum nothing, and
+           those of few terms of which an operand would be copied: one launch of our own, of any strides
 gemm       batch, free and contracted axes fuse as they lie: strided-batched cuBLAS; or they do once the
            first free axes of one operand count as a batch, for which the other stays where it is
 cutensor   they do not, cuTENSOR is there and knows the dtype: it reads any strides
@@ -43,6 +43,10 @@ Inputs = tuple[ArraySpec, ...]
 MOST_KNOWN = 8
 LEAST = 16  # rows, columns and terms of matrices for which a batch of them beats a copy
 Pair = tuple[Any, Any]
+FEW, SHORT = 1 << 22, 64
+"""Terms of all sums, and of each: a thread for each element adds up so many sooner than operands are copied."""
+WORTH_IT = 8
+"""Of the result this part must be copied otherwise: a batch takes longer to write it than one product."""
 SMALL = 8  # rows, columns and terms of sums up to which many matrices are one launch of our own
 
 
@@ -75,6 +79,7 @@ class Product:
         is_half = lhs.dtype == rhs.dtype and lhs.dtype.name in SUMMED
         self.read = lhs.dtype if is_half else dtype  # what operands are read as
         self.is_blas = self.read.name in DTYPES
+        self.has_kernel = can_launch(xp) and type_of(self.read) is not None
         self.precision = get_options().precision
         self.known: dict[Any, Multiply] = {}  # calls that copy nothing, by the strides of all three
         self.shape = (
@@ -149,10 +154,12 @@ class Product:
         dims = self.dims
         if not min(dims.batch, dims.m, dims.n, dims.k):
             return "zeros"
-        if can_launch(self.xp) and self._is_small():
+        if self.has_kernel and self._is_small():
             return "small"
         if self.is_one_call(lhs, rhs):
             return "gemm"
+        if dims.k <= SHORT and dims.batch * dims.m * dims.n * dims.k <= FEW and self.has_kernel:
+            return "small"
         return "cutensor" if cutensor.takes(self.xp, self.read, lhs, rhs) else "packed"
 
     def is_one_call(self, lhs: Array, rhs: Array) -> bool:
@@ -169,7 +176,7 @@ class Product:
     def _is_small(self) -> bool:
         dims = self.dims
         few = dims.batch > 1 and max(dims.m, dims.n, dims.k) <= SMALL
-        return type_of(self.read) is not None and (few or not dims.lhs_contracting)
+        return few or not dims.lhs_contracting
 
     def _small(self, lhs: Array, rhs: Array, out: Any) -> CudaKernel | None:
         dims = self.dims
@@ -265,6 +272,8 @@ class Product:
             for cut in range(1, len(free)):
                 first, rest = free[:cut], free[cut:]
                 batch = math.prod(x.shape[axis] for axis in first)
+                if WORTH_IT * x.size < dims.m * dims.n:
+                    break
                 if batch * LEAST > (dims.m if costs[0] else dims.n):
                     break
                 if costs[0]:

@@ -23,7 +23,7 @@ extern "C" __global__ void $name(
     const int N = $order, lane = threadIdx.x, row = threadIdx.y;
     __shared__ T all_a[$rows][N][N + 1], all_v[$rows][N][N + 1];
     __shared__ Rotation<T> all_turns[$rows][(N + 1) / 2];
-    __shared__ int busy;
+    __shared__ int busy, all_bad[$rows];
     for (Index first = (Index)blockIdx.x * $rows; first < g.batch.count;
          first += (Index)gridDim.x * $rows) {
         const bool mine = first + row < g.batch.count;
@@ -31,17 +31,22 @@ extern "C" __global__ void $name(
         g.batch.offsets(mine ? first + row : first, at);
         T (&a)[N][N + 1] = all_a[row];
         T (&v)[N][N + 1] = all_v[row];
+        if (lane == 0) all_bad[row] = 0;
+        __syncthreads();
         if (lane < N)
             for (int i = lane; i < N; ++i) {  // of the lower triangle
                 const T x = source[at[3] + i * g.row[3] + lane * g.column[3]];
                 a[i][lane] = x;
                 a[lane][i] = op::conj(x);
+                const $real size = op::absolute(x);
+                if (size - size != 0) all_bad[row] = 1;  // no number, or none that is finite
             }
         __syncthreads();
         const int failed = diagonalise<N>(a, v, all_turns[row], &busy, ($real)$eps);
         __syncthreads();
         if (mine && lane < N) {
             const $real mine_w = op::real(a[lane][lane]);
+            if (mine_w - mine_w != 0) all_bad[row] = 1;
             int rank = 0;  // among rising eigenvalues; NaN stays where it is
             for (int j = 0; j < N; ++j) {
                 const $real other = op::real(a[j][j]);
@@ -50,8 +55,9 @@ extern "C" __global__ void $name(
             w[at[0] + rank * g.row[0]] = mine_w;
             for (int i = 0; i < N; ++i)
                 vectors[at[1] + i * g.row[1] + rank * g.column[1]] = v[i][lane];
-            if (lane == 0) info[at[2]] = failed;
         }
+        __syncthreads();
+        if (mine && lane == 0) info[at[2]] = failed || all_bad[row];
         __syncthreads();
     }
 }
@@ -64,7 +70,8 @@ def eigh(w: Operand, v: Operand, info: Operand, a: Operand) -> CudaKernel | None
     Args:
         w: [..., n], real.
         v: [..., n, n], an eigenvector in each column.
-        info: int32 [...], 0, or 1 where the sweeps did not converge for some matrix of its block.
+        info: int32 [...], 0, or 1 where an entry or an eigenvalue is not finite, or the sweeps did not
+            converge for some matrix of its block.
         a: [..., n, n]; its lower triangle is read.
 
     Returns:

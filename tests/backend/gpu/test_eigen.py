@@ -74,6 +74,20 @@ def test_eigh(dtype: str, order: int, emulate: Emulator) -> None:
     assert (np.abs(np.conj(np.swapaxes(v, 1, 2)) @ v - np.eye(order)) <= bound).all()
 
 
+@needs_compiler
+@pytest.mark.parametrize(("dtype", "order"), [("float64", 2), ("complex128", 8)])
+def test_what_is_not_finite_is_told(dtype: str, order: int, emulate: Emulator) -> None:
+    """Beside the diagonal too. Previously failed: such a matrix passed for one that is diagonal."""
+    arrays, _ = operands(dtype, order)
+    w, v, info, a = arrays
+    a[2, -1, 0], a[5, 0, 0], a[7, -1, 0] = np.nan, np.inf, -np.inf
+    emulate(kernel_of(dtype, order), *arrays)
+    np.testing.assert_array_equal(np.flatnonzero(info), [2, 5, 7])
+    good = [k for k in range(BATCH) if k not in (2, 5, 7)]
+    assert np.isfinite(w[good]).all()
+    assert np.isfinite(v[good]).all()
+
+
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_compiles(architecture: str) -> None:
