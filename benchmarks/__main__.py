@@ -2,8 +2,8 @@
 benchmarks/results.
 
 A suite that comes in parts (linalg, gpu) may be run part by part, as NAME.PART: the figures of that part
-replace those that were kept on the same machine. Figures of another Python than the kept ones lie beside them,
-as NAME-3.12.json.
+replace those that were kept on the same machine. Figures of another Python than the kept ones lie beside
+them, as NAME-3.12.json.
 --quick takes small sizes, times everything once and keeps nothing: it shows that the suites run.
 --full takes published sizes where a suite has scaled ones (tccg), and keeps them under NAME-full.
 """

@@ -44,9 +44,9 @@ MOST_KNOWN = 8
 LEAST = 16  # rows, columns and terms of matrices for which a batch of them beats a copy
 Pair = tuple[Any, Any]
 FEW, SHORT = 1 << 22, 64
-"""Terms of all sums, and of each: a thread for each element adds up so many sooner than operands are copied."""
+"""Terms of all sums, and of each: a thread for each element adds them up sooner than operands are copied."""
 WORTH_IT = 8
-"""Of the result this part must be copied otherwise: a batch takes longer to write it than one product."""
+"""Of the result this part must be copied otherwise: a batch of products takes longer to write it."""
 SMALL = 8  # rows, columns and terms of sums up to which many matrices are one launch of our own
 
 
