@@ -268,9 +268,14 @@ class Expression:
             raise Unsupported(
                 "capture: slices and strip_exponent wait for the device; call the expression"
             )
-        check_together("expression.capture", self.backend, arrays)
-        self._check(list(arrays))
-        return self._executable.capture(*arrays, *self._held)  # type: ignore[union-attr]
+        with spoken_for("expression.capture:", "expression:"):
+            there = shown("expression.capture", arrays)
+            check_together("expression.capture", self.backend, there)
+            self._check(list(there))
+            captured = self._executable.capture(*there, *self._held)  # type: ignore[union-attr]
+        if not any(map(is_torch, arrays)):
+            return captured
+        return lambda: returned(self.backend, captured(), arrays)
 
     def run_slices(
         self,

@@ -242,7 +242,7 @@ def _owner(x: Any) -> Any:
 
 def _same_places(targets: list[Any]) -> list[Any]:
     """The targets, one array for all that show the same elements."""
-    if all(x.base is None for x in targets):
+    if _tell_by_owner(targets) and all(x.base is None for x in targets):
         return targets
     known: dict[Any, Any] = {}
     places = []
@@ -250,6 +250,11 @@ def _same_places(targets: list[Any]) -> list[Any]:
         key = _address(x), x.shape, x.strides, x.dtype
         places.append(known.setdefault(key, x))
     return places
+
+
+def _tell_by_owner(targets: list[Any]) -> bool:
+    """Whether arrays without a base have memory of their own: CuPy's that wrap a pointer have none either."""
+    return not targets or isinstance(targets[0], np.ndarray)
 
 
 def _address(x: Any) -> int:
@@ -275,7 +280,8 @@ def _overlaps_operands(targets: list[Any], matrices: list[Pair]) -> bool:
     """Whether a target and an operand may share memory."""
     written = {id(_owner(x)) for x in targets}
     owners = {id(x if x.base is None else _owner(x)) for pair in matrices for x in pair}
-    if id(None) not in written and id(None) not in owners and written.isdisjoint(owners):
+    is_apart = id(None) not in written and id(None) not in owners and written.isdisjoint(owners)
+    if is_apart and _tell_by_owner(targets):
         return False
     regions = {(*_bounds(x), True) for x in targets}
     regions |= {(*_bounds(x), False) for pair in matrices for x in pair}

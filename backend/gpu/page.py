@@ -22,6 +22,7 @@ _ON_H200 = """
 """
 RAN: dict[str, str] = dict.fromkeys(_ON_H200.split(), "NVIDIA H200, 2026-11-26")
 """Card and date of the last complete run of an op's laws on a GPU; an op that is not here has run on none."""
+RAN["eigh"] += ", its kernel changed since"
 WAYS = {
     "elementwise": "ufuncs of CuPy, one launch each",
     "structural": "copies of CuPy",
@@ -40,6 +41,7 @@ OWN = {
     **dict.fromkeys(("take", "take_along_axis", "gather", "gather_dynamic_slice_sizes"), GATHERED),
     **dict.fromkeys(("scatter", "scatter_along_axis"), UPDATED),
     "threefry2x32": GATHERED,
+    **dict.fromkeys(("copy", "contiguous"), "own tiles where axes turn, else copies of CuPy"),
 }
 """Ops with kernels of einloom's own; what these do not read goes by CuPy's functions."""
 FAMILIES = {

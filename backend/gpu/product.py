@@ -298,6 +298,8 @@ class Product:
         """Keep a product without factors for arrays that lie like these."""
         if factors != (1, 0) or not lhs.dtype == rhs.dtype == out.dtype == self.read:
             return
+        if any(element_strides(x) is None for x in (lhs, rhs, out)):
+            return  # what lies between elements took a way of its own
         if len(self.known) >= MOST_KNOWN:
             self.known.clear()
         self.known[lhs.strides, rhs.strides, out.strides] = multiply
@@ -438,7 +440,7 @@ class Strided:
     def __init__(self, spec: ArraySpec) -> None:
         dtype = compute_dtype(spec.dtype)
         self.shape, self.ndim, self.itemsize = spec.shape, len(spec.shape), dtype.itemsize
-        self.nbytes = spec.size * dtype.itemsize
+        self.size, self.nbytes = spec.size, spec.size * dtype.itemsize
         order = spec.layout or tuple(range(self.ndim))
         strides, step = [0] * self.ndim, dtype.itemsize
         for axis in reversed(order):

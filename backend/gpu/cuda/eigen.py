@@ -39,7 +39,7 @@ extern "C" __global__ void $name(
                 a[i][lane] = x;
                 a[lane][i] = op::conj(x);
                 const $real size = op::absolute(x);
-                if (size - size != 0) all_bad[row] = 1;  // no number, or none that is finite
+                if (size - size != 0) all_bad[row] = 1;  // no number, or of no finite modulus
             }
         __syncthreads();
         const int failed = diagonalise<N>(a, v, all_turns[row], &busy, ($real)$eps);
@@ -70,8 +70,8 @@ def eigh(w: Operand, v: Operand, info: Operand, a: Operand) -> CudaKernel | None
     Args:
         w: [..., n], real.
         v: [..., n, n], an eigenvector in each column.
-        info: int32 [...], 0, or 1 where an entry or an eigenvalue is not finite, or the sweeps did not
-            converge for some matrix of its block.
+        info: int32 [...], 0, or 1 where the modulus of an entry or an eigenvalue is not finite, or the sweeps
+            did not converge for some matrix of its block.
         a: [..., n, n]; its lower triangle is read.
 
     Returns:

@@ -21,6 +21,7 @@ extern "C" __global__ void $name(long long* order, const int* swaps, Exchanges g
         if (threadIdx.x == 0)
             for (int k = 0; k < g.steps; ++k) {  // each on what the one before left
                 const int other = swaps[member * g.steps + k], row = rows[k];
+                if (other < 0 || other >= g.rows) continue;  // of a matrix that is not finite, say
                 rows[k] = rows[other];
                 rows[other] = row;
             }

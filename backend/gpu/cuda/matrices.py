@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...spec import Axes, Shape
+from ...spec import Axes
 from .kernel import MOST_BLOCKS, CudaKernel, kept
-from .layout import Layout, Operand, index_type, layout
+from .layout import Operand, index_type, layout
 from .text import fill, unit
 from .types import TYPES
 
@@ -276,7 +276,7 @@ def _made(text: Text, operands: tuple[Operand, ...], columns: int) -> CudaKernel
         return None
     batch = layout(a.shape[:-2], *(operand.strides[:ndim] for operand in operands))
     inner = [_pad(operand.strides[ndim:]) for operand in operands]
-    index = index_type(batch, *(_reach(operand.shape, operand.strides) for operand in operands))
+    index = index_type(batch, *(layout(operand.shape, operand.strides) for operand in operands))
     size = DTYPES[a.dtype]
     files: tuple[str, ...]
     values: dict[str, object] = {
@@ -343,7 +343,3 @@ def _pad(strides: Axes) -> tuple[int, int]:
     """Of a row and of a column, where there are any."""
     row, column, *_ = (*strides, 0, 0)
     return row, column
-
-
-def _reach(shape: Shape, strides: Axes) -> Layout:
-    return layout(shape, strides)

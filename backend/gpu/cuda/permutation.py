@@ -213,6 +213,7 @@ class Plan:
             )
             for a in self.uneven
         ]
+        assert len(cut) <= 2, "behind them the struct would be shifted"
         cut += [(1, 1, inverse(1), inverse(1), inverse(1))] * (2 - len(cut))
         outer = [*self.outer, *[(1, 0, 0, 0, 0)] * (room - len(self.outer))]
         return (
@@ -314,6 +315,8 @@ def _taken(axes: Sequence[Axis], order: list[int], goal: int) -> list[int]:
             part = -(-n // max(1, round(n / part)))
         parts[a] = part
         run *= part
+        if part < n:  # one axis is cut in each order: a tile has room for two
+            break
     return parts
 
 

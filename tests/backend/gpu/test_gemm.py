@@ -12,12 +12,14 @@ from tests.backend.gpu.launches import launches
 from tests.backend.stand_in import DeviceArray, StandIn
 from tests.tolerance import eps
 
+import einloom
 from einloom import options
 from einloom.backend.cpu import cpu
 from einloom.backend.gpu import GpuBackend
 from einloom.backend.gpu import product as products
 from einloom.backend.gpu.gemm import Gemm, Matrices, gemm_of
 from einloom.backend.spec import ArraySpec, dtype_from_name
+from einloom.contract.expression import Expression
 
 GPU = STAND_INS["gpu"]
 MATRICES = {"batch": ((0,), (0,)), "contracting": ((2,), (1,))}
@@ -123,6 +125,15 @@ def test_free_axes_as_a_batch(
         np.testing.assert_array_equal(found.view(np.ndarray), want.astype(x.dtype))
         assert [call.batch for call in made] == [batch]
         assert not copies
+
+
+def test_free_axes_as_a_batch_are_told() -> None:
+    """Of shapes alone. Previously failed: what stands for an array then had no size."""
+    specs = tuple(ArraySpec(np.dtype("f8"), shape) for shape in ((20, 400, 20), (400, 48)))
+    attrs = {"batch": ((), ()), "contracting": ((1,), (0,))}
+    assert GPU.engine("dot_general", attrs, specs) == "gemm"
+    text = Expression(einloom.plan("adb,dc->abc", (20, 400, 20), (400, 48)), backend=GPU).explain()
+    assert "gemm" in text
 
 
 def test_conjugates_are_flags(copies: list[Any], rng: np.random.Generator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -102,6 +103,11 @@ SHAPES = (  # of the source's memory, permutation: tiles cut along no, one and b
     ((3, 40, 200), (1, 0, 2)),
     ((2, 2, 33, 2, 66, 2), (4, 3, 1, 0, 2, 5)),
     ((2**12, 6), (1, 0)),
+    (
+        (49, 101, 49),
+        (2, 1, 0),
+    ),  # previously failed: three axes were cut, and a tile has numbers of two
+    ((33, 49, 25, 17), (3, 1, 2, 0)),
 )
 
 
@@ -258,3 +264,16 @@ def _scrambled() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def test_other_sizes_are_declined() -> None:
     assert permutation(12, (3,), (1,), (1,)) is None
+
+
+def test_tiles_are_cut_along_two_axes_at_most(rng: np.random.Generator) -> None:
+    """Of whatever sizes: a kernel is given numbers of two, behind which others lie."""
+    sizes = [5, 7, 12, 17, 24, 25, 33, 49, 51, 97, 101, 193, 195]
+    for _ in range(300):
+        shape = tuple(rng.choice(sizes, rng.integers(2, 6)).tolist())
+        order = rng.permutation(len(shape))
+        strides = np.empty(len(shape), int)
+        strides[order] = [math.prod(np.take(shape, order[k + 1 :])) for k in range(len(shape))]
+        out = tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+        kernel = permutation(8, shape, out, tuple(strides.tolist()), 16)
+        assert kernel is not None

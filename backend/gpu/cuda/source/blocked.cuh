@@ -182,7 +182,7 @@ __device__ void solve_rows(T* a, int pitch, int begin, int width, const int* pla
 // The product of a panel's columns and its rows, subtracted from `count` rows below it and from columns first
 // to last. A warp takes 4 ROWS by 8 COLUMNS at a time, a lane ROWS by COLUMNS of these in registers; a
 // tile at the edge reads on, at most 8 COLUMNS elements beyond a row, which the pivots leave room for behind the
-// last, orders being at least 17, and does not write what comes of them.
+// last, orders being at least 33, and does not write what comes of them.
 template <int NB, int ROWS, int COLUMNS, class T>
 __device__ void subtract_product(T* a, int pitch, int begin, const int* place, const int* rest, int count,
                                  int first, int last, int warp, int warps) {

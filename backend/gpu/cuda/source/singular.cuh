@@ -155,7 +155,8 @@ __device__ inline void turn_all(Turn<T> turn, T* x, T* y, int length, int step) 
 }
 
 // One round of a sweep for one pair: vectors p and q of a, of v what belongs to them. SHORT: a lane has
-// no more than HELD entries, which stay in registers. Returns whether they were turned. Lanes without a pair come along for the shuffles.
+// no more than HELD entries, which stay in registers. Returns whether they were turned. Lanes without a pair
+// come along for the shuffles.
 template <int TEAM, int HELD, bool SHORT, bool WITH_V, class T>
 __device__ inline bool orthogonalise(T* x, T* y, T* v_x, T* v_y, bool on, int length, int of_v, int step_of_v,
                                      typename Real<T>::type tolerance) {
