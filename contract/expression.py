@@ -258,6 +258,7 @@ class Expression:
             Unsupported: compiled for the CPU, in slices, with strip_exponent; or a step cannot be captured.
             ShapeError, DTypeError: the arrays are not those that the expression is compiled for.
 
+        >>> import einloom
         >>> einloom.compile("ij,jk->ik", (2, 3), (3, 2)).capture()
         Traceback (most recent call last):
         einloom._base.errors.Unsupported: capture: there are no graphs on cpu; compile with device="gpu"
