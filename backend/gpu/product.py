@@ -81,7 +81,7 @@ class Product:
         self.is_blas = self.read.name in DTYPES
         self.has_kernel = can_launch(xp) and type_of(self.read) is not None
         self.precision = get_options().precision
-        self.known: dict[Any, Multiply] = {}  # calls that copy nothing, by the strides of all three
+        self.known: dict[Any, Multiply] = {}  # what calls came to, by the strides of all three
         self.shape = (
             *(lhs.shape[axis] for axis in self.dims.lhs_batch + self.dims.lhs_free),
             *(rhs.shape[axis] for axis in self.dims.rhs_free),

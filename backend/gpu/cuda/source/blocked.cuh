@@ -22,16 +22,7 @@ __device__ inline unsigned largest_of_warp(unsigned x) {
 #endif
 }
 
-// As Candidate, with room for 256 rows: sizes within 2**-15 (float) or 2**-12 (double) of each other are equal.
-struct Contender {
-    static const unsigned INDEX = 255u, ZERO = 256u, LEAST = 512u;
-
-    template <class R> static __device__ unsigned of(R size, int index) {
-        const unsigned word = Words<R>::of(size) & 0x7fffffffu & ~INDEX, least = size == 0 ? ZERO : LEAST;
-        return (word > least ? word : least) | (INDEX - (unsigned)index);
-    }
-    static __device__ int index(unsigned contender) { return (int)(INDEX - (contender & INDEX)); }
-};
+typedef Ranked<255> Contender;  // of a row: equal within 2**-15 (float) or 2**-12 (double) of each other
 
 // As quotient, of an x that is hardly larger than y, so that only what is not finite becomes NaN.
 template <class T> __device__ inline T ratio(T x, T y, T reciprocal) {

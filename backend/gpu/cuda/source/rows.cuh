@@ -78,19 +78,20 @@ template <> struct Words<double> {
     }
 };
 
-// Of a pivot: its lane in the last five bits, complemented, so that of equal ones the lowest lane wins; then
-// as many bits of its size as fit. Sizes that agree in these count as equal, of float within 2**-18 and of
-// double within 2**-15 of each other: pivots that much below the largest bound the growth of errors as well.
-// What is exactly 0 is below LEAST, and what is no candidate is below that. NaN is above all.
-struct Candidate {
-    static const unsigned LANE = 31u, ZERO = 32u, LEAST = 64u;
+// Of a pivot: the index of its row in the last bits, those of INDEX, complemented, so that of equal ones the
+// lowest wins; then as many bits of its size as fit. Sizes that agree in these count as equal: pivots that much
+// below the largest bound the growth of errors as well. What is exactly 0 is below LEAST, and what is no
+// candidate is below that. NaN is above all.
+template <unsigned INDEX> struct Ranked {
+    static const unsigned ZERO = INDEX + 1, LEAST = 2 * (INDEX + 1);
 
-    template <class R> static __device__ unsigned of(R size, int lane) {
-        const unsigned word = Words<R>::of(size) & 0x7fffffffu & ~LANE, least = size == 0 ? ZERO : LEAST;
-        return (word > least ? word : least) | (LANE - (unsigned)lane);
+    template <class R> static __device__ unsigned of(R size, int index) {
+        const unsigned word = Words<R>::of(size) & 0x7fffffffu & ~INDEX, least = size == 0 ? ZERO : LEAST;
+        return (word > least ? word : least) | (INDEX - (unsigned)index);
     }
-    static __device__ int lane(unsigned candidate) { return (int)(LANE - (candidate & LANE)); }
+    static __device__ int index(unsigned ranked) { return (int)(INDEX - (ranked & INDEX)); }
 };
+typedef Ranked<31> Candidate;  // of a lane: equal within 2**-18 (float) or 2**-15 (double) of each other
 
 // One matrix, with its first COLUMNS right-hand sides: what one lane has of them. No row is exchanged for
 // another: each knows the step at which it was the pivot's.
@@ -124,7 +125,7 @@ struct Rows {
             const T own = mine >= Candidate::LEAST ? scaled_own : one;
             const T own_reciprocal = reciprocal_of(own);
             const unsigned best = largest<LANES>(mine);
-            const int from = Candidate::lane(best);
+            const int from = Candidate::index(best);
             const T divisor = from_lane<LANES>(own, from);
             const T by = from_lane<LANES>(own_reciprocal, from);
             const R times = Words<R>::scale(best);
