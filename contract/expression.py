@@ -17,7 +17,7 @@ from .._base.errors import (
     Unsupported,
     spoken_for,
 )
-from .._base.options import options
+from .._base.options import get_options, options
 from ..backend.choice import check_together, shown
 from ..backend.cpu import cpu
 from ..backend.door import as_ndarray, check_torch_out, is_torch
@@ -42,13 +42,14 @@ from .delivery import (
 )
 from .explanation import explained, explanation
 from .plan import Plan
-from .quick_call import checking, view_of
+from .quick_call import checking, checking_many, view_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 F = TypeVar("F", bound=Callable[..., Any])
 FEW = 64  # operands up to which a function that checks them is generated: Python compiles long ones slowly
+MANY = 480  # and a loop, on a device
 RUNS, LONG = 4, 1.0  # runs that explain measures, unless one takes so many seconds
 
 
@@ -96,6 +97,7 @@ class Expression:
     ) -> None:
         self.plan, self.backend = plan, backend or cpu()
         self._on_host = self.backend.name == "cpu"
+        self._graphs = get_options().graphs
         self.constants = dict(constants or {})
         self._free = [k for k in range(len(plan.dtypes)) if k not in self.constants]
         self._specs = tuple((plan.network.shapes[k], plan.dtypes[k]) for k in self._free)
@@ -128,26 +130,33 @@ class Expression:
 
     @property
     def has_fast(self) -> bool:
-        return self._plain and 0 < len(self._specs) <= FEW
+        most = FEW if self._on_host else MANY
+        return self._plain and 0 < len(self._specs) <= most
 
     @cached_property
     def fast(self) -> Callable[..., Any] | None:
         """For callers with nothing but arrays: the result, or None if these are not what it is made for."""
         if not self.has_fast:
             return None
-        plan, backend = self.plan, cast(Any, self.backend)
+        plan = self.plan
         if not self._on_host:
-            if self._executable.is_view:  # of an operand: never the operand itself
-                return None
-            run, card = self._executable.settled(), backend.sole_ordinal  # type: ignore[union-attr]
-            none = [None] * len(self._specs)
-            return checking(
-                self._specs, none, run, self._held, False, None, backend.xp.ndarray, card
-            )
+            return self._fast_there()
         layouts = [plan.layouts[k] if plan.layouts else None for k in self._free]
         run = self._executable.settled()  # type: ignore[union-attr]
         view = None if plan.conj else view_of(plan)
         return checking(self._specs, layouts, run, self._held, self._is_scalar, view)
+
+    def _fast_there(self) -> Callable[..., Any] | None:
+        """For arrays of a device."""
+        if self._executable.is_view:  # of an operand: never the operand itself
+            return None
+        backend, count = cast(Any, self.backend), len(self._specs)
+        executable = cast(Executable, self._executable)
+        run = executable.repeated(count) if self._graphs else executable.settled()
+        kind, card = backend.xp.ndarray, backend.sole_ordinal
+        if count > FEW:
+            return checking_many(self._specs, run, self._held, kind, card)
+        return checking(self._specs, [None] * count, run, self._held, False, None, kind, card)
 
     @property
     def program(self) -> Program:

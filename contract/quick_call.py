@@ -83,6 +83,28 @@ def checking(
     return function
 
 
+def checking_many(
+    specs: Sequence[tuple[Shape, np.dtype[Any]]],
+    run: Callable[..., Any],
+    held: Sequence[Any],
+    kind: Any,
+    card: int | None,
+) -> Callable[..., Any]:
+    """The same for more arrays of a device than a function is generated for."""
+
+    def checked(*arrays: Any) -> Any:
+        if len(arrays) != len(specs):
+            return None
+        for x, (shape, dtype) in zip(arrays, specs, strict=True):
+            if type(x) is not kind or x.shape != shape or x.dtype != dtype:
+                return None
+            if card is not None and x.device.id != card:
+                return None
+        return run(*arrays, *held)
+
+    return checked
+
+
 def strides_of(shape: Shape, itemsize: int, layout: Axes | None) -> Shape:
     """In bytes, of an array without gaps whose axes lie in this order."""
     strides, step = [0] * len(shape), itemsize

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import ref
 
 import numpy as np
@@ -216,18 +216,59 @@ class Executable:
         backend: Any = self.backend
         if backend.name != "gpu":
             raise Unsupported(f"capture: there are no graphs on {backend.device}; call the program")
-        own = self._compiled_alike()  # it keeps memory that the graph writes to
-        program = own.schedule.program
-        for ins in program.instructions:
+        refused = self._not_captured()
+        if refused is not None:
+            raise Unsupported(
+                f"capture: {refused} cannot be captured on {backend.device}: it calls a library or waits; "
+                f"call the program"
+            )
+        captured: Callable[[], Any] = backend.capture(self._in_lanes(), arrays)
+        return captured
+
+    def repeated(self, varying: int) -> Callable[..., Any]:
+        """`run` for who calls it again and again, with the same arrays behind the first so many: on a GPU
+        a graph, from the second call on, where launches take more than the copies in and out."""
+        plain, backend, program = self.settled(), self.backend, self.schedule.program
+        alike = getattr(backend, "repeated", None)
+        if alike is None or len(program.outputs) != 1 or self._not_captured() is not None:
+            return plain
+        steps = sum(not ins.is_view for ins in program.instructions)
+        ends = (*program.inputs[:varying], *program.outputs)
+        relayed = sum(program.slots[slot].nbytes for slot in ends)
+        nbytes = relayed + self._made_bytes
+        found: Callable[..., Any] = alike(plain, self._in_lanes, varying, steps, relayed, nbytes)
+        return found
+
+    def _not_captured(self) -> Instruction | None:
+        """The first instruction that cannot be part of a CUDA graph."""
+        backend: Any = self.backend
+        for ins in self.schedule.program.instructions:
             if isinstance(ins, Fused):
                 continue
             if ins.family is not None or not backend.can_capture(ins.op):
-                raise Unsupported(
-                    f"capture: {ins} cannot be captured on {backend.device}: it calls a library or waits; "
-                    f"call the program"
-                )
-        captured: Callable[[], Any] = backend.capture(own.run, arrays)
-        return captured
+                return ins
+        return None
+
+    @property
+    def _made_bytes(self) -> int:
+        """Of all that is computed."""
+        program = self.schedule.program
+        made = (x for ins in program.instructions if not ins.is_view for x in ins.outputs)
+        return sum(program.slots[slot].nbytes for slot in made)
+
+    def _in_lanes(self) -> Callable[..., Any]:
+        """A `run` that keeps no memory between calls but its own, to be recorded: the steps on several
+        streams, unless all that they make at once is too much."""
+        own, backend = self._compiled_alike(), cast(Any, self.backend)
+        program = own.schedule.program
+        if self._made_bytes > backend.most_at_once:
+            return own.settled()
+        pieces = [
+            (step.kernel, step.inputs, step.outputs, ins.is_view)
+            for step, ins in zip(own.steps, program.instructions, strict=True)
+        ]
+        run: Callable[..., Any] = backend.in_lanes(pieces, program.inputs, program.outputs)
+        return run
 
     def may_write_over(self, position: int) -> bool:
         """Whether `out` may be the array that is given for this input: the last kernel alone writes, reads

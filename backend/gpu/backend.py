@@ -32,9 +32,11 @@ from . import (
     fused,
     grouped,
     indexed,
+    lanes,
     order,
     product,
     reduce,
+    replay,
     structure,
     windows,
 )
@@ -358,6 +360,36 @@ class GpuBackend:
     def capture(self, run: Callable[..., Any], arrays: Sequence[Any]) -> Captured:
         """`run` on these arrays as a CUDA graph; nobody else may call `run`, which may keep memory."""
         return Captured(self.xp, self.ordinal, run, arrays)
+
+    most_at_once = replay.MOST
+
+    def in_lanes(
+        self, pieces: Sequence[tuple[Any, ...]], inputs: Sequence[int], outputs: Sequence[int]
+    ) -> Callable[..., Any]:
+        """The steps of a program on several streams, to be captured."""
+        with self._on():
+            return lanes.InLanes(self.xp, [lanes.Piece(*one) for one in pieces], inputs, outputs)
+
+    def repeated(
+        self,
+        plain: Callable[..., Any],
+        inside: Callable[[], Callable[..., Any]],
+        varying: int,
+        steps: int,
+        relayed: int,
+        nbytes: int,
+    ) -> Callable[..., Any]:
+        """`plain`, for who calls it again and again: what `inside` makes, as a graph, where that is sooner.
+
+        Args:
+            varying: arrays that differ from call to call, before those that do not.
+            steps: that queue work.
+            relayed: bytes of those arrays and of the result.
+            nbytes: these, and what is computed on the way.
+        """
+        if not replay.is_worth(self.xp, steps, varying, relayed, nbytes):
+            return plain
+        return replay.Replay(self.xp, self.ordinal, plain, inside, varying, nbytes)
 
     def clock(self) -> Clock:
         return EventClock(self.xp, self.ordinal)

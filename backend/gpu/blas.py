@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .modules import Module
+from .nodes import Node
 
 if TYPE_CHECKING:
     from .gemm import Gemm
@@ -77,10 +78,15 @@ class Products:
         multiply.keeps = factors  # type: ignore[attr-defined]
         return multiply
 
-    def recording(self, stream: Any) -> Any:
+    def recording(self, lanes: int) -> Any:
         """A block, to be entered as often as one likes, in which products go to cuBLAS past CuPy, which
-        refuses it while a stream is captured. Their workspace is this block's: two graphs may run at once."""
-        return _Recording(_of_this_thread(self), self.xp, stream)
+        refuses it while a stream is captured. Their workspaces are this block's, one for each of so many
+        streams: two graphs may run at once, and the branches of one."""
+        return _Recording(_of_this_thread(self), self.xp, WORKSPACE // lanes)
+
+    def node(self, graph: Any, function: Any, pointer: Any, words: int) -> Node:
+        """The launch of this function in a graph, whose last argument of so many words can be replaced."""
+        return Node(graph, function, pointer.data.ptr, words)
 
 
 RECORDED = threading.local()
@@ -109,16 +115,16 @@ class _Blas:
 
 
 class _Recording:
-    """The products of a graph, recorded on one stream."""
+    """The products of a graph, on the stream that is current, each stream with a workspace of its own."""
 
-    def __init__(self, blas: _Blas, xp: Module, stream: Any) -> None:
-        self._blas, self._xp, self._stream = blas, xp, stream
-        self._workspace: Any = None
-        self._is_ready = False
+    def __init__(self, blas: _Blas, xp: Module, room: int) -> None:
+        self._blas, self._xp, self._room = blas, xp, room
+        self._rooms: dict[int, Any] = {}
+        self._at: int | None = None
         self._before: list[Any] = []
 
     def __enter__(self) -> None:
-        self._is_ready = False  # the handle may have been at another stream meanwhile
+        self._at = None  # the handle may have been at another stream meanwhile
         self._before.append(getattr(RECORDED, "blas", None))
         RECORDED.blas = self
 
@@ -126,16 +132,15 @@ class _Recording:
         RECORDED.blas = self._before.pop()
 
     def gemm(self, *arguments: Any) -> None:
-        blas = self._blas
-        if not self._is_ready:
-            if self._workspace is None:
-                self._workspace = self._xp.empty(WORKSPACE, np.uint8)
-            _checked(blas.set_stream(blas.handle, self._stream.ptr))
-            room = self._workspace
-            _checked(
-                blas.set_workspace(blas.handle, room.data.ptr, room.nbytes)
-            )  # a stream resets it
-            self._is_ready = True
+        blas, stream = self._blas, self._xp.cuda.get_current_stream().ptr
+        if stream != self._at:
+            room = self._rooms.get(stream)
+            if room is None:  # while nothing is captured yet
+                room = self._rooms[stream] = self._xp.empty(self._room, np.uint8)
+            _checked(blas.set_stream(blas.handle, stream))
+            # a stream resets it
+            _checked(blas.set_workspace(blas.handle, room.data.ptr, room.nbytes))
+            self._at = stream
         _checked(blas.gemm(blas.handle, *arguments))
 
 

@@ -47,15 +47,14 @@ class Captured:
             before = cuda.Event(disable_timing=True)
             before.record(cuda.get_current_stream())
             stream = cuda.Stream(non_blocking=True)
-            self._products = routines(xp).recording(stream)  # and the workspace of these
+            # and the workspaces of these
+            self._products = routines(xp).recording(getattr(run, "lanes", 1))
             with stream, cuda.using_allocator(self._pool.malloc):
                 stream.wait_event(before)
-                with (
-                    self._products
-                ):  # kernels are compiled, and the pool then has what the next run takes
-                    run(*arrays)
+                with self._products:
+                    run(*arrays)  # compiles kernels; and the pool has what the next run takes
                 stream.synchronize()
-                self._graph, self.results = self._recorded(stream, run)
+                self.graph, self.results = self._recorded(stream, run)
 
     def _recorded(self, stream: Any, run: Callable[..., Any]) -> tuple[Any, Any]:
         stream.begin_capture()
@@ -74,5 +73,5 @@ class Captured:
 
     def __call__(self) -> Any:
         with self._xp.cuda.Device(self._ordinal):
-            self._graph.launch()
+            self.graph.launch()
         return self.results

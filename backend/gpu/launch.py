@@ -60,11 +60,15 @@ def launch(xp: Module, kernel: CudaKernel, *arrays: Any) -> None:
 
 
 def _prepared(xp: Module, kernel: CudaKernel) -> tuple[CudaKernel, Any, Any]:
+    return kernel, function_of(xp, kernel), by_value(kernel.parameters())
+
+
+def function_of(xp: Module, kernel: CudaKernel) -> Any:
+    """Its text as a function, `function(grid, block, arguments)`; compiled when it is first called."""
     key: tuple[Any, ...] = (id(xp), kernel.name, kernel.source)
     if kernel.shared > PLAIN_SHARED:  # what a function may take is set on each card
         key = (*key, _card(xp))
-    function = COMPILED.get_or(key, lambda: _compiled(xp, kernel))
-    return kernel, function, by_value(kernel.parameters())
+    return COMPILED.get_or(key, lambda: _compiled(xp, kernel))
 
 
 def _card(xp: Module) -> int:

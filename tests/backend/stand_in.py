@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, NoReturn
 
@@ -69,9 +70,20 @@ class DeviceArray(np.ndarray):
         found = super().__getitem__(index)
         return found if isinstance(found, DeviceArray) else wrapped(found)
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(index, value)
+        _recorded(partial(super().__setitem__, index, value))
+
     def astype(self, *args: Any, **keywords: Any) -> Any:
         with np.errstate(all="ignore"):
-            return super().astype(*args, **keywords)
+            found = super().astype(*args, **keywords)
+        _recorded(partial(_again, np.ndarray.astype, (self, *args), keywords, found))
+        return found
+
+    def copy(self, *args: Any, **keywords: Any) -> Any:
+        found = super().copy(*args, **keywords)
+        _recorded(partial(_again, np.ndarray.copy, (self, *args), keywords, found))
+        return found
 
     def __array__(self, *args: Any, **keywords: Any) -> Any:
         raise TypeError("implicit conversion to a NumPy array is not allowed; use .get()")
@@ -102,8 +114,31 @@ def on_device(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     with np.errstate(all="ignore"):
         found = function(*(bare(x) for x in args), **keywords)
     if out is None:
-        return wrapped(found)
+        found = wrapped(found)
+        if getattr(function, "__name__", "") not in NEW:
+            _recorded(partial(_again, function, args, keywords, found))
+        return found
+    _recorded(partial(function, *(bare(x) for x in args), **keywords))
     return out[0] if isinstance(out, tuple) and len(out) == 1 else out
+
+
+NEW = ("empty", "empty_like")
+"""What they return has no value to be made again."""
+
+
+def _again(function: Callable[..., Any], args: Any, keywords: Any, found: Any) -> None:
+    """What a function gives by now, written over what it gave; views show it anyway."""
+    results = found if isinstance(found, tuple) else (found,)
+    with np.errstate(all="ignore"):
+        made = wrapped(function(*(bare(x) for x in args), **keywords))
+    for one, x in zip(results, made if isinstance(found, tuple) else (made,), strict=True):
+        if isinstance(one, DeviceArray) and not np.may_share_memory(bare(one), bare(x)):
+            bare(one)[...] = bare(x)
+
+
+def _recorded(run: Callable[[], Any]) -> None:
+    if RECORDING and RECORDING[-1] is not None:
+        RECORDING[-1].append((SimpleNamespace(run=run),))
 
 
 def on(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -210,8 +245,21 @@ class Routines:
 
         return multiply
 
-    def recording(self, stream: Any) -> Any:
+    def recording(self, lanes: int) -> Any:
         return self
+
+    def node(self, graph: Graph, function: RawKernel, pointer: Any, words: int) -> Any:
+        (at,) = [k for k, (kernel, *_) in enumerate(graph.launches) if kernel is function]
+        kernel, grid, block, (array, record), shared = graph.launches[at]
+        assert array is pointer
+        assert record.nbytes == 8 * words
+
+        def put(places: Any) -> None:
+            numbers = np.zeros(words, np.int64)
+            numbers[: len(places)] = places
+            graph.launches[at] = (kernel, grid, block, (array, numbers), shared)
+
+        return SimpleNamespace(put=put)
 
     def __enter__(self) -> None:
         self.records += 1
@@ -292,6 +340,10 @@ class Stream:
         assert not math.isnan(event.at), "it was never recorded"
         self.events.append(event)
 
+    @staticmethod
+    def is_capturing() -> bool:
+        return bool(RECORDING)
+
     def begin_capture(self) -> None:
         assert Stream.current is self
         RECORDING.append([])
@@ -318,7 +370,7 @@ Stream.current = Stream()
 
 
 class Graph:
-    """Launches of kernels. Functions of NumPy are not recorded: they ran while the stream was captured."""
+    """Launches of kernels, and functions of NumPy, which ran while the stream was captured."""
 
     def __init__(self, launches: list[Any]) -> None:
         self.launches = launches
@@ -417,8 +469,10 @@ class StandIn:
         return on_device(np.min, x, axis=axis)
 
     def copyto(self, target: Any, source: Any, casting: str = "same_kind") -> None:
+        run = partial(np.copyto, bare(target), bare(source), casting=casting)  # type: ignore[arg-type]
         with np.errstate(all="ignore"):
-            np.copyto(bare(target), bare(source), casting=casting)  # type: ignore[arg-type]
+            run()
+        _recorded(run)
 
     def get_default_memory_pool(self) -> Pool:
         return self.pool

@@ -70,6 +70,7 @@ GOOD: list[tuple[str, Any]] = [
     ("precision", "full"),
     ("precision", "tf32"),
     ("precision", "bfloat16"),
+    ("graphs", False),
     ("engine", "gemm"),
     ("engine", "batched gemm"),
 ]
@@ -120,6 +121,8 @@ BAD: list[tuple[str, Any]] = [
     ("provider", "BLAS"),
     ("precision", "TF32"),
     ("precision", None),
+    ("graphs", "always"),
+    ("graphs", None),
 ]
 
 ENVIRONMENT: list[tuple[str, str, Any]] = [
@@ -142,6 +145,7 @@ ENVIRONMENT: list[tuple[str, str, Any]] = [
     ("engine", "sum product", "sum product"),
     ("provider", "native", "native"),
     ("precision", "tf32", "tf32"),
+    ("graphs", "0", False),
 ]
 
 BAD_ENVIRONMENT: list[tuple[str, str]] = [

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests import on_card
-from tests.cases import CORPUS
+from tests.cases import CORPUS, random_cases
 from tests.contract import test_on_device as suite
 from tests.contract.test_on_device import (  # noqa: F401 (collected here once more)
     test_constants_of_the_device,
@@ -27,6 +27,7 @@ from tests.oracles import check
 
 import einloom
 from einloom import backend
+from einloom._base.caches import cache_info
 
 pytestmark = on_card.MARKS
 
@@ -83,3 +84,84 @@ def test_several_threads() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
+
+
+# ---- calls that come again ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_equations_called_again(seed: int) -> None:
+    """As graphs from the second call on."""
+
+    def again(*operands: Any, **keywords: Any) -> Any:
+        for _ in range(4):
+            found = suite.on_device(*operands, **keywords)
+        return found
+
+    for case in filter(suite.runs, random_cases(100 + seed, 100)):
+        check(again, case, ["auto"], against_numpy=False, in_place=on_card.IN_PLACE)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "f2", "i4"])
+def test_graphs_of_other_arrays(dtype: str) -> None:
+    """A tree of forty, other arrays in every call, some of which lie otherwise; results are the caller's."""
+    rng = np.random.default_rng(5)
+    count = 40
+    equation = ",".join(f"{chr(192 + k)}{chr(193 + k)}" for k in range(count))
+    equation += f"->{chr(192)}{chr(192 + count)}"
+    shapes = [(3, 5), (5, 3)] * (count // 2)
+    expr = einloom.compile(equation, *shapes, dtype=dtype, device="gpu")
+    kept = []
+    for turn in range(12):
+        signs = [rng.choice((-1, 0, 0, 1), shape).astype(dtype) for shape in shapes]
+        if turn % 3 == 1:
+            signs[4] = np.asfortranarray(signs[4])
+        if turn % 5 == 4:
+            signs[7] = np.repeat(signs[7], 2, axis=1)[:, ::2]
+        want = np.linalg.multi_dot([x.astype("c16") for x in signs])
+        kept.append((expr(*map(on_card.up, signs)), want.astype(dtype)))
+    for found, want in kept:
+        np.testing.assert_array_equal(on_card.down(found), want)
+    assert cache_info()["cuda graphs"].currsize > 0
+
+
+def test_graphs_beside_each_other() -> None:
+    """Two expressions with wide trees on eight streams, arrays that are freed at once."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    gpu: Any = backend.get("gpu")
+    rng = np.random.default_rng(9)
+    equation = "ab,bc,cd,de,ef,fg,gh,hi->ai"
+    expressions = [einloom.compile(equation, *[(n, n)] * 8, device="gpu") for n in (24, 60)]
+
+    def work(k: int) -> None:
+        size = (24, 60)[k % 2]
+        with gpu.xp.cuda.Stream(non_blocking=True):
+            for turn in range(40):
+                signs = [rng_of[k].choice((-1.0, 0, 0, 1), (size, size)) for _ in range(8)]
+                found = expressions[k % 2](*map(gpu.to_device, signs))
+                if turn % 8 == 7:
+                    np.testing.assert_array_equal(found.get(), np.linalg.multi_dot(signs))
+
+    rng_of = [np.random.default_rng(int(rng.integers(1 << 30))) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+
+
+def test_a_captured_stream_of_the_user() -> None:
+    """What is recorded by somebody else is called as it is."""
+    gpu: Any = backend.get("gpu")
+    arrays = [on_card.up(np.ones((4, 4))) for _ in range(3)]
+    expr = einloom.compile("ij,kj,kj->ij", *arrays, device="gpu")
+    for _ in range(3):
+        expr(*arrays)
+    stream = gpu.xp.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        try:
+            found = expr(*arrays)
+        finally:
+            graph = stream.end_capture()
+        graph.launch()
+        stream.synchronize()
+    np.testing.assert_array_equal(found.get(), np.full((4, 4), 4.0))

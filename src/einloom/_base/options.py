@@ -70,6 +70,8 @@ class Options:
             numbers, even where kernels are faster. Factorisations are those of LAPACK in any case.
         precision: "full"; or "tf32" or "bfloat16": factors of products of float32 and complex64 on a GPU
             may be rounded to 11 or 8 digits in base 2, which is faster. Sums are those of float32 either way.
+        graphs: whether a contraction of several steps on a GPU that is called again becomes a CUDA graph by
+            itself.
     """
 
     threads: int | None = None
@@ -83,6 +85,7 @@ class Options:
     engine: str | None = None
     provider: str = "blas"
     precision: str = "full"
+    graphs: bool = True
 
     def __post_init__(self) -> None:
         for name in ("threads", "budget"):
@@ -105,6 +108,8 @@ class Options:
             raise OptionError(
                 f"options(precision={self.precision!r}): give one of {', '.join(PRECISIONS)}"
             )
+        if not isinstance(self.graphs, bool):
+            raise OptionError(f"options(graphs={self.graphs!r}): give True or False")
         if self.plan_cache not in PLAN_CACHES:
             raise OptionError(
                 f"options(plan_cache={self.plan_cache!r}): give one of {', '.join(PLAN_CACHES)}"
@@ -273,15 +278,15 @@ def _read_limit(text: str) -> float | str:
     return value if value < 1 else int(value)
 
 
+_TRUTH = {"1": True, "0": False, "true": True, "false": False}
 _READERS: dict[str, Callable[[str], Any]] = {
     "threads": int,
     "memory_limit": _read_limit,
     "budget": int,
     "cache_dir": str,
     "plan_cache": str,
-    "progress": lambda text: {"1": True, "0": False, "true": True, "false": False}.get(
-        text.lower(), text
-    ),
+    "progress": lambda text: _TRUTH.get(text.lower(), text),
+    "graphs": lambda text: _TRUTH.get(text.lower(), text),
     "small": float,
     "patience": float,
     "engine": str,
