@@ -4,7 +4,6 @@ the next (`cuGraphExecKernelNodeSetParams` of the driver; CuPy has no name for i
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -71,7 +70,7 @@ class Node:
         self._launch.extra = None
         self._at = ctypes.byref(self._launch)
 
-    def put(self, words: Sequence[int]) -> None:
+    def put(self, words: list[Any]) -> None:
         self._words[: len(words)] = words
         status = self._driver.replace(self._exec, self._node, self._at)
         if status:

@@ -160,7 +160,7 @@ class _Graph:
         result = laid(self._xp, self._shape, self._dtype, self._order)
         with self._lock:
             self._into.put(places)  # type: ignore[union-attr]
-            self._out.put((result.data.ptr, self._from))  # type: ignore[union-attr]
+            self._out.put([result.data.ptr, self._from])  # type: ignore[union-attr]
             self._captured.graph.launch()
         return result
 
@@ -176,7 +176,7 @@ class _Relay:
         self._chunks = xp.array(rows)
         self._kernel = make(len(fixed), len(rows))
         self._function = function_of(xp, self._kernel)
-        self.put: Callable[[Sequence[int]], None]
+        self.put: Callable[[list[int]], None]
 
     def queue(self, places: Sequence[int]) -> None:
         words = np.zeros(len(self._kernel.geometry), np.int64)
