@@ -227,7 +227,7 @@ class Executable:
 
     def repeated(self, varying: int) -> Callable[..., Any]:
         """`run` for who calls it again and again, with the same arrays behind the first so many: on a GPU
-        a graph, from the second call on, where launches take more than the copies in and out."""
+        a graph before long, where launches take more than the copies in and out."""
         plain, backend, program = self.settled(), self.backend, self.schedule.program
         alike = getattr(backend, "repeated", None)
         if alike is None or len(program.outputs) != 1 or self._not_captured() is not None:
@@ -235,7 +235,8 @@ class Executable:
         steps = sum(not ins.is_view for ins in program.instructions)
         ends = (*program.inputs[:varying], *program.outputs)
         relayed = sum(program.slots[slot].nbytes for slot in ends)
-        nbytes = relayed + self._made_bytes
+        made, peak = self._made_bytes, self.schedule.peak_bytes
+        nbytes = relayed + (made if made <= cast(Any, backend).most_at_once else peak)
         found: Callable[..., Any] = alike(plain, self._in_lanes, varying, steps, relayed, nbytes)
         return found
 

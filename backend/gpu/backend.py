@@ -361,7 +361,11 @@ class GpuBackend:
         """`run` on these arrays as a CUDA graph; nobody else may call `run`, which may keep memory."""
         return Captured(self.xp, self.ordinal, run, arrays)
 
-    most_at_once = replay.MOST
+    @property
+    def most_at_once(self) -> int:
+        """Bytes of all that a program computes, up to which it may be there at once."""
+        with self._on():
+            return replay.memory(self.xp) // replay.MOST
 
     def in_lanes(
         self, pieces: Sequence[tuple[Any, ...]], inputs: Sequence[int], outputs: Sequence[int]
@@ -401,6 +405,7 @@ class GpuBackend:
             return BufferInfo(0, 0, used, int(pool.total_bytes()) - used, int(pool.get_limit()))
 
     def reclaim(self) -> int:
+        replay.KEPT.clear()
         with self._on():
             pool = self.xp.get_default_memory_pool()
             before = int(pool.total_bytes())

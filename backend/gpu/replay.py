@@ -28,20 +28,23 @@ from .memory import address
 from .modules import Array, Module
 from .routines import routines
 
-MOST = 256 << 20  # bytes that a graph may hold
-ALL = 1 << 30  # bytes of all graphs
-WORTH = 4 << 20
-"""Bytes that are copied in and out for each step: as long as a step is for the host."""
+MOST, ALL = 32, 8
+"""Of a card's memory the parts that one graph, and all graphs, may hold."""
+USUAL = 8 << 30  # bytes of a card that does not tell
+WORTH, FIRST = 4 << 20, 3 << 19
+"""Bytes that are copied in and out for each step: they take as long as a step takes the host. The launches at
+both ends and that of the graph take the place of one step, but for a little."""
 VARIANTS = 2  # of strides, for each program
-CALLS, RARER = 1, 4
-"""Calls before a graph is recorded, and how many times as many before it is recorded again."""
+CALLS, RARER = 8, 4
+"""Calls before a graph is recorded, which takes as long as some ten calls save; and how many times as many
+before it is recorded again."""
 
 _LOG = logging.getLogger("einloom")
 
 
 class Replay:
-    """`run(*arrays)`: what `plain` gives; the second call for arrays that lie alike records `inside`, which
-    computes the same and keeps no memory of its own, and later ones launch that.
+    """`run(*arrays)`: what `plain` gives; a call for arrays that lie as those of some calls before did
+    records `inside`, which computes the same and keeps no memory of its own, and later ones launch that.
 
     Args:
         varying: how many arrays differ from call to call; the others are the same ones in every call.
@@ -86,7 +89,7 @@ class Replay:
                 graph = self._recorded(arrays)
                 if graph is not None:
                     self._graphs[key] = graph
-                    KEPT.admit(self, key, self.nbytes)
+                    KEPT.admit(self, key, self.nbytes, memory(self._xp) // ALL)
                     return graph(arrays[: self._varying])
             finally:
                 self._lock.release()
@@ -195,10 +198,11 @@ class _Kept:
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a callback may come while it is held
         self._all: OrderedDict[tuple[int, Any], tuple[Any, int]] = OrderedDict()
-        self._nbytes = 0
+        self._nbytes = self._most = 0
         register("cuda graphs", self)
 
-    def admit(self, replay: Replay, key: Any, nbytes: int) -> None:
+    def admit(self, replay: Replay, key: Any, nbytes: int, most: int) -> None:
+        """Count a graph, and let others go until all hold no more than `most` bytes."""
         number = (id(replay), key)
 
         def gone(_: Any) -> None:
@@ -209,8 +213,9 @@ class _Kept:
             self._forget(number)
             self._all[number] = ref(replay, gone), nbytes
             self._nbytes += nbytes
+            self._most = most
             dropped = []
-            while self._nbytes > ALL and len(self._all) > 1:
+            while self._nbytes > most and len(self._all) > 1:
                 first = next(iter(self._all))
                 dropped.append((self._all[first][0](), first[1]))
                 self._forget(first)
@@ -226,7 +231,7 @@ class _Kept:
     def info(self) -> CacheInfo:
         """Sizes are MiB."""
         with self._lock:
-            return CacheInfo(0, 0, ALL >> 20, self._nbytes >> 20)
+            return CacheInfo(0, 0, self._most >> 20, self._nbytes >> 20)
 
     def clear(self) -> None:
         with self._lock:
@@ -252,11 +257,16 @@ def is_worth(xp: Module, steps: int, given: int, relayed: int, nbytes: int) -> b
     """
     return (
         can_launch(xp)
-        and steps > 1
         and 0 < given <= relay.MOST
-        and relayed <= steps * WORTH
-        and nbytes <= MOST
+        and relayed <= FIRST + (steps - 1) * WORTH
+        and nbytes <= memory(xp) // MOST
     )
+
+
+def memory(xp: Module) -> int:
+    """Bytes of the current card."""
+    told = getattr(xp.cuda.Device(), "mem_info", None)
+    return USUAL if told is None else int(told[1])
 
 
 def is_capturing(xp: Module) -> bool:
