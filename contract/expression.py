@@ -324,7 +324,9 @@ class Expression:
             checkpoint: a folder for what each range gave. A run with the same plan, operands and
                 slices_per_task begins with what it finds there.
             devices: of an expression of a GPU, the cards that take ranges in turn, ("gpu:0", "gpu:1"); None:
-                its own alone. No other argument but slices_per_task goes with cards.
+                its own alone. Where they are given, all arrays may lie on the host: each card gets those that
+                are not sliced, and of the others the piece that a slice reads, while it computes the slice
+                before. No other argument but slices_per_task goes with cards.
 
         Returns:
             What a call returns: an array, a number, or with strip_exponent (mantissa, exponent).
@@ -354,10 +356,13 @@ class Expression:
             from .on_device import slices_on  # what runs on the host needs none of it
 
             there = shown("run_slices", arrays)
-            check_together("run_slices", self.backend, there)
+            places = {cast(Any, self.backend).placement(x) for x in there} if devices else set()
+            on_host = places == {"cpu"}
+            if not on_host:
+                check_together("run_slices", self.backend, there)
             self._check(list(there))
             found = slices_on(self, there, devices, slices_per_task)
-            return returned(self.backend, found, arrays)
+            return found if on_host else returned(self.backend, found, arrays)
         from . import slices  # few runs need it, and it loads concurrent.futures
 
         request = slices.Request.of(

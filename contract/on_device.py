@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from .._base.caches import Cache
 from .._base.errors import OptionError, ShapeError
@@ -86,7 +86,8 @@ def slices_on(
     """All slices in ranges, which cards take in turn; what each adds up is brought to the first, in order.
 
     A card queues its range and waits for nothing, so all of them compute at the same time. The bits are those
-    of one card: they depend on the ranges alone.
+    of one card: they depend on the ranges alone. Of arrays of the host a card gets the piece that a slice
+    reads while it computes the slice before.
     """
     from . import slices  # it loads concurrent.futures
 
@@ -99,16 +100,13 @@ def slices_on(
             f"run_slices(devices={names!r:.60}): give names of GPUs, that of the expression first"
         )
     if not isinstance(lead, SlicedExecutable):
-        return expression(*arrays)
+        return expression(*map(own.to_device, arrays))
     crew = [
         expression if one.device == expression.backend.device
         else Expression(plan, expression.constants, one)
         for one in backends
     ]  # fmt: skip
-    prepared = [
-        one._executable.prepared([*(backend.to_device(x) for x in arrays), *one._held])  # type: ignore[union-attr]
-        for one, backend in zip(crew, backends, strict=True)
-    ]
+    prepared = [fed(one, backend, arrays) for one, backend in zip(crew, backends, strict=True)]
     order = order_of(plan.order, arrays)
     home, total = backends[0], crew[0]._executable.total(order)  # type: ignore[union-attr]
     part = lead.program.slots[lead.program.outputs[0]].nbytes
@@ -122,11 +120,28 @@ def slices_on(
         ]
         for partial in made:
             total.add(replace(partial, values=home.to_device(partial.values)))
+    for one in prepared:
+        if callable(one):
+            one.close()
     found = total.result()
     if not plan.strip_exponent:
         return found
     mantissa, exponent = found
     return mantissa, float(home.to_host(exponent))
+
+
+def fed(expression: Expression, backend: Any, arrays: Sequence[Any]) -> Any:
+    """What slices of an expression take on its card: arrays, or of what lies on the host a function that
+    uploads for each slice what it reads."""
+    executable = cast(SlicedExecutable, expression._executable)
+    on_host = {k: x for k, x in enumerate(arrays) if backend.placement(x) == "cpu"}
+    places = {k: one for k, one in executable.places().items() if k in on_host}
+    whole = [None if k in places else backend.to_device(x) for k, x in enumerate(arrays)]
+    operands = executable.prepared([*whole, *expression._held])
+    if not places:
+        return operands
+    pieces = {place: (on_host[k], axes) for k, (place, axes) in places.items()}
+    return backend.uploads(operands, pieces, executable.indices)
 
 
 def deliver_on(

@@ -10,7 +10,7 @@ added up is brought to one exponent, the largest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ldexp, prod
 from typing import Any
@@ -24,11 +24,14 @@ from ..backend.spec import ArraySpec, Shape, compute_dtype
 from .bindings import odometer
 from .compiling import Compiling
 from .executable import Executable
-from .ir import Program
+from .ir import Instruction, Program
 from .parts import split
 from .ranges import Partial, Total
 from .scaling import to_decimal
 from .schedule import schedule
+
+Operands = Sequence[Any] | Callable[[int], Sequence[Any]]
+"""What slices take, or a function that gives what the slice of a number takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,11 +215,24 @@ class SlicedExecutable:
             operands += [kept] if len(self.once.program.outputs) == 1 else kept
         return operands
 
-    def partial(self, operands: Sequence[Any], start: int, stop: int) -> Partial:
+    def places(self) -> dict[int, tuple[int, tuple[tuple[int, int], ...]]]:
+        """By position of an input that slices alone read, each one piece of it: its place among what
+        `prepared` returns, and the axes that are sliced, each with its static index."""
+        at = {slot: k for k, slot in enumerate(self.program.inputs)}
+        return {
+            at[slot]: (self._each_takes.index(at[slot]), axes)
+            for slot, axes in _pieces_read(self.program).items()
+        }
+
+    def partial(self, operands: Operands, start: int, stop: int) -> Partial:
         """The sum of slices `start` to `stop` - 1, numbered in the order in which a call runs them."""
-        values = _new(self.backend, self._stack(start, stop), self._contribution.dtype)
+        values, fed = (
+            _new(self.backend, self._stack(start, stop), self._contribution.dtype),
+            operands,
+        )
         for number in range(start, stop):
-            target, indices = values[self._row(start, number), ...], self._indices(number)
+            target, indices = values[self._row(start, number), ...], self.indices(number)
+            operands = fed(number) if callable(fed) else fed
             if number == start or number % self.each_part == 0:
                 self.each(*operands, out=target, indices=indices)
             else:
@@ -264,7 +280,7 @@ class SlicedExecutable:
         """Where in the result the part with these static indices stands."""
         return (*(slice(None) if k is None else values[k] for k in self.assembly.at), ...)
 
-    def _indices(self, number: int) -> tuple[int, ...]:
+    def indices(self, number: int) -> tuple[int, ...]:
         """The static indices of a slice: those that are summed run through all values first."""
         values = [0] * len(self._sizes)
         for k in reversed((*self._open, *self._summed)):
@@ -283,7 +299,28 @@ class SlicedExecutable:
         """Where each part of a partial stands, and its values."""
         for row in range(len(partial.values)):
             number = (partial.start // self.each_part + row) * self.each_part
-            yield self._place(self._indices(number)), partial.values[row, ...]
+            yield self._place(self.indices(number)), partial.values[row, ...]
+
+
+def _pieces_read(program: Program) -> dict[int, tuple[tuple[int, int], ...]]:
+    """Inputs of which one piece is read in a slice: the axes that are cut, each with its static index."""
+    readers: dict[int, list[Instruction]] = {}
+    for ins in program.instructions:
+        for slot in ins.inputs:
+            readers.setdefault(slot, []).append(ins)
+    found = {}
+    for given in program.inputs:
+        axes, slot = list(range(len(program.slots[given].shape))), given
+        cuts: list[tuple[int, int]] = []
+        while len(readers.get(slot, ())) == 1 and slot not in program.outputs:
+            (ins,) = readers[slot]
+            if ins.op != "slice_at" or not ins.indices:
+                break
+            cuts.append((axes.pop(ins.attrs["axis"]), ins.indices[0]))
+            (slot,) = ins.outputs
+        if cuts:
+            found[given] = tuple(cuts)
+    return found
 
 
 def _new(backend: Backend, shape: Shape, dtype: Any, order: str = "C") -> Any:
@@ -380,13 +417,14 @@ class ScaledSlices(SlicedExecutable):
         mantissa, exponent = self._last.run(result, self.backend.full((), total or 0, np.int64))
         return mantissa, exponent
 
-    def partial(self, operands: Sequence[Any], start: int, stop: int) -> Partial:
-        wide = compute_dtype(self.assembly.spec.dtype)
+    def partial(self, operands: Operands, start: int, stop: int) -> Partial:
+        wide, fed = compute_dtype(self.assembly.spec.dtype), operands
         values = _new(self.backend, self._stack(start, stop), wide)
         _clear(self.backend, values, wide)
         total: int | None = None
         for number in range(start, stop):
-            x, k = self.each.run(*operands, *self._indices(number))
+            operands = fed(number) if callable(fed) else fed
+            x, k = self.each.run(*operands, *self.indices(number))
             part = values[self._row(start, number), ...]
             total = self._accumulate(values, part, x, int(k), total)
         return Partial(start, stop, values, total)
@@ -436,7 +474,7 @@ class _ScaledTotal:
     def latest(self, stop: int) -> Partial:
         scaled = self._scaled
         first = (stop - 1) // scaled.each_part * scaled.each_part
-        part = self._result[scaled._place(scaled._indices(first))]
+        part = self._result[scaled._place(scaled.indices(first))]
         return Partial(first, stop, part[None], self._k)
 
     def result(self) -> Any:

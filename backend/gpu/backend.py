@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -38,6 +38,7 @@ from . import (
     reduce,
     replay,
     structure,
+    uploads,
     windows,
 )
 from .arrays import Binder, filled
@@ -366,6 +367,15 @@ class GpuBackend:
         """Bytes of all that a program computes, up to which it may be there at once."""
         with self._on():
             return replay.memory(self.xp) // replay.MOST
+
+    def uploads(
+        self,
+        operands: Sequence[Any],
+        pieces: Mapping[int, tuple[Any, uploads.Axes]],
+        indices: Callable[[int], Sequence[int]],
+    ) -> uploads.Uploads:
+        """What slices take, of arrays of the host, copied while others are computed."""
+        return uploads.Uploads(self.xp, self.ordinal, operands, pieces, indices)
 
     def in_lanes(
         self, pieces: Sequence[tuple[Any, ...]], inputs: Sequence[int], outputs: Sequence[int]

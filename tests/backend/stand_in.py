@@ -30,6 +30,10 @@ CURRENT = [0]
 """The cards that were made the current one, the last one now."""
 
 
+UPLOADED: deque[tuple[int, Any]] = deque(maxlen=10000)
+"""Bytes that were copied from the host by `set`, and on which stream."""
+
+
 class DeviceArray(np.ndarray):
     """An array of the card that was current when it was made; views are where their arrays are."""
 
@@ -55,6 +59,14 @@ class DeviceArray(np.ndarray):
             return np.array(self.view(np.ndarray), order=order)
         out[...] = self.view(np.ndarray)
         return out
+
+    def set(self, array: Any, stream: Any = None) -> None:
+        assert type(array) is np.ndarray
+        assert array.shape == self.shape
+        assert array.dtype == self.dtype
+        assert self.flags.c_contiguous or self.flags.f_contiguous
+        UPLOADED.append((self.nbytes, stream))
+        self.view(np.ndarray)[...] = array
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         if method not in ("__call__", "reduce"):

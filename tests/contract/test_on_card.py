@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ import einloom
 from einloom import backend
 from einloom._base.caches import cache_info
 from einloom.backend.gpu import replay
+from einloom.contract.expression import Expression
 
 pytestmark = on_card.MARKS
 
@@ -169,3 +171,20 @@ def test_a_captured_stream_of_the_user() -> None:
         graph.launch()
         stream.synchronize()
     np.testing.assert_array_equal(found.get(), np.full((4, 4), 4.0))
+
+
+@pytest.mark.parametrize("strip", [False, True])
+def test_slices_of_arrays_of_the_host(strip: bool) -> None:
+    """Pieces that are uploaded while others are multiplied, which takes longer than a copy."""
+    gpu: Any = backend.get("gpu")
+    rng = np.random.default_rng(11)
+    shapes = (24, 600, 500), (24, 500, 7, 40), (7, 40, 600)
+    arrays = [rng.integers(-2, 3, shape) * 1.0 for shape in shapes]
+    equation = "sab,sbtc,tca->ac"
+    plan = replace(einloom.plan(equation, *arrays, strip_exponent=strip), sliced=(0, 3))
+    want = np.einsum("sab,sbtc,tca->ac", *arrays, optimize=True)
+    expr = Expression(plan, backend=gpu)
+    for size in (1, 5, 168):
+        found = expr.run_slices(*arrays, slices_per_task=size, devices=("gpu:0",))
+        mantissa, exponent = found if strip else (found, 0.0)
+        np.testing.assert_allclose(on_card.down(mantissa) * 10.0**exponent, want, rtol=1e-12)

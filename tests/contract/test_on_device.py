@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.backend.backends import STAND_INS
-from tests.backend.stand_in import DeviceArray, Event, StandIn, Stream
+from tests.backend.stand_in import UPLOADED, DeviceArray, Event, StandIn, Stream
 from tests.cases import Case, random_cases
 from tests.oracles import check
 
@@ -240,6 +240,52 @@ def test_slices_on_two_cards(two_cards: None, strip: bool, constants: Any) -> No
     assert TWO["gpu:0"].to_host(both).tobytes() == TWO["gpu:0"].to_host(one).tobytes()
     scale = 10.0**power if strip else 1.0
     np.testing.assert_allclose(TWO["gpu:0"].to_host(both) * scale, x @ y)
+
+
+@pytest.mark.parametrize("names", [("gpu:0",), ("gpu:0", "gpu:1")])
+@pytest.mark.parametrize("strip", [False, True])
+def test_slices_of_arrays_of_the_host(two_cards: None, names: tuple[str, ...], strip: bool) -> None:
+    """Pieces of what is sliced are uploaded on a stream of their own, once where slices in a row read the
+    same one; never the whole."""
+    rng = np.random.default_rng(16)
+    shapes = (4, 5, 3), (5, 3, 6), (6, 2), (3, 2)
+    arrays = [rng.standard_normal(shape) for shape in shapes]
+    arrays[0] = arrays[0].transpose(0, 2, 1).copy().transpose(0, 2, 1)
+    equation = "abc,bcd,de,ce->ae"
+    plan = einloom.plan(equation, *arrays, strip_exponent=strip)
+    expr = Expression(replace(plan, sliced=(1, 2)), backend=TWO["gpu:0"])
+    UPLOADED.clear()
+    found = expr.run_slices(*arrays, slices_per_task=4, devices=names)
+    mantissa, exponent = found if strip else (found, 0.0)
+    want = np.einsum(equation, *arrays)
+    np.testing.assert_allclose(TWO["gpu:0"].to_host(mantissa) * 10.0**exponent, want)
+    sizes = [size for size, _ in UPLOADED]
+    assert set(sizes) <= {4 * 8, 6 * 8, 2 * 8}
+    assert sizes.count(32) == sizes.count(48) == 15
+    assert all(stream is not None for _, stream in UPLOADED)
+
+
+def test_pieces_that_are_read(two_cards: None) -> None:
+    """Diagonals along a sliced label, operands that are read twice, and what is computed once."""
+    rng = np.random.default_rng(17)
+    for equation, shapes in (
+        ("iij,jk->ik", ((4, 4, 5), (5, 6))),
+        ("ij,ij->j", ((4, 5), (4, 5))),
+        ("ij,kl->jl", ((4, 5), (3, 5))),
+        ("i,j->ij", ((4,), (5,))),
+    ):
+        arrays = [rng.integers(-4, 5, shape) * 1.0 for shape in shapes]
+        plan = einloom.plan(equation, *arrays)
+        for label in range(len(plan.network.extents)):
+            expr = Expression(replace(plan, sliced=(label,)), backend=TWO["gpu:0"])
+            found = expr.run_slices(*arrays, devices=("gpu:0",))
+            np.testing.assert_array_equal(down(found), np.einsum(equation, *arrays))
+    whole = Expression(einloom.plan("ij,jk->ik", (2, 30), (30, 2)), backend=TWO["gpu:0"])
+    ones = np.ones((2, 30))
+    found = whole.run_slices(ones, ones.T, devices=("gpu:0",))
+    np.testing.assert_array_equal(down(found), np.full((2, 2), 30.0))
+    with pytest.raises(Unsupported, match="on the host"):
+        whole.run_slices(ones, ones.T)
 
 
 def test_ranges_of_cards_are_refused(two_cards: None) -> None:
