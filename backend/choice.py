@@ -15,17 +15,18 @@ from .lent import seen
 from .protocol import Backend
 
 Finder = Callable[[Any], Backend]
-_KINDS: dict[type, Finder] = {}
+FINDERS: dict[type, Finder] = {}
+"""What tells the backend of an array, by the array's type."""
 
 
 def register_arrays(kind: type, find: Finder) -> None:
     """Arrays of this type belong to the backend that `find` tells of one. Those of CuPy are known."""
-    _KINDS[kind] = find
+    FINDERS[kind] = find
 
 
 def unregister_arrays(kind: type) -> None:
     """Forget what `register_arrays` was told; forgetting it again changes nothing."""
-    _KINDS.pop(kind, None)
+    FINDERS.pop(kind, None)
 
 
 def placed(call: str, operands: Iterable[Any]) -> tuple[Backend | None, tuple[Any, ...]]:
@@ -100,11 +101,12 @@ def check_together(call: str, backend: Backend, operands: Iterable[Any]) -> None
 
 def _backend_of(x: Any) -> Backend | None:
     kind = type(x)
-    find = _KINDS.get(kind)
+    find = FINDERS.get(kind)
     if find is not None:
         return find(x)
     if kind.__name__ == "ndarray" and kind.__module__.partition(".")[0] == "cupy":
         from .gpu import gpu
 
+        register_arrays(kind, lambda x: gpu(int(x.device.id)))
         return gpu(int(x.device.id))
     return None

@@ -45,6 +45,10 @@ class Op:
         return f"linalg.{self.name}.v1"
 
 
+OPS: dict[str, Op] = {}
+"""By family: those that `define` declared."""
+
+
 def define(
     name: str, rule: Rule, run: Run, failure: str = "failed", reads: Reads | None = None
 ) -> Op:
@@ -68,6 +72,7 @@ def define(
         outputs, info = execute(op, name, attrs, arrays, on_error, check_finite)
         return (*outputs, info) if on_error == "info" else outputs
 
+    OPS[op.family] = op
     register_family(op.family, infer)
     register_runtime(op.family, "cpu", runtime)
     if name in ON_DEVICES:

@@ -15,13 +15,13 @@ from .._base.errors import Unsupported
 from ..backend.catalogue import Attrs
 from ..backend.choice import elsewhere
 from ..backend.gpu import linalg as gpu
+from ..backend.gpu.codes import any_set, filled
 from . import rules
 from .failures import NOT_FINITE, failed
 from .gauges import fix_svd, fix_vectors
 from .op import Op
 from .truncated import NOT_OURS, cut_svd
 
-FEW = 4096  # codes
 Array = Any
 Outputs = tuple[tuple[Array, ...], Array | None]
 Run = Callable[..., Outputs]
@@ -34,7 +34,11 @@ def run_on_device(op: Op, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:
     Raises:
         LinAlgError: a matrix failed, and the attributes do not say what else to do.
     """
-    backend: Any = elsewhere(op.name, arrays)
+    return run_there(op, elsewhere(op.name, arrays), attrs, *arrays)
+
+
+def run_there(op: Op, backend: Any, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:
+    """The same for arrays that are known to be the backend's."""
     xp, on_error = backend.xp, attrs.get("on_error", "raise")
     good = None
     if attrs.get("check_finite"):
@@ -44,17 +48,16 @@ def run_on_device(op: Op, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:
             for x in arrays
         )
     outputs, info = RUNS[op.name](xp, attrs, *arrays)
-    if info is None:
-        info = xp.zeros(arrays[0].shape[:-2], np.int32)
     if good is not None:
-        info = xp.where(good, info, NOT_FINITE).astype(np.int32)
+        info = xp.where(good, 0 if info is None else info, NOT_FINITE).astype(np.int32)
     if on_error == "raise":
-        # one wait: few codes are brought to the host as they are
-        told = backend.to_host(info) if info.size <= FEW else info
-        if bool(told.any()):
+        if info is not None and any_set(xp, info):
             raise failed(op.name, op.failure, backend.to_host(info))
         return outputs
-    outputs = tuple(_filled(xp, x, info != 0) for x in outputs)
+    if info is not None:
+        outputs = filled(xp, outputs, info)
+    elif on_error == "info":
+        info = xp.zeros(arrays[0].shape[:-2], np.int32)
     return (*outputs, info) if on_error == "info" else outputs
 
 
@@ -63,11 +66,6 @@ def _all_finite(xp: Any, arrays: tuple[Array, ...]) -> Array:
     for x in arrays:
         good = xp.all(xp.isfinite(x), axis=(-2, -1)) & good
     return good
-
-
-def _filled(xp: Any, x: Array, bad: Array) -> Array:
-    bad = bad.reshape(bad.shape + (1,) * (x.ndim - bad.ndim))
-    return xp.where(bad, xp.full((), -1 if x.dtype.kind in "iu" else np.nan, x.dtype), x)
 
 
 def _cholesky(xp: Any, attrs: Attrs, a: Array) -> Outputs:
@@ -94,11 +92,11 @@ def _slogdet(xp: Any, attrs: Attrs, a: Array) -> Outputs:
 
 
 def _lu_factor(xp: Any, attrs: Attrs, a: Array) -> Outputs:
-    return gpu.lu(xp, a)[:2], None
+    return gpu.lu_factors(xp, a), None
 
 
 def _lu(xp: Any, attrs: Attrs, a: Array) -> Outputs:
-    packed, swaps, _ = gpu.lu(xp, a)
+    packed, swaps = gpu.lu_factors(xp, a)
     m, k = a.shape[-2], min(a.shape[-2:])
     lower = xp.tril(packed[..., :, :k], -1) + xp.eye(m, k, dtype=a.dtype)
     upper = xp.triu(packed[..., :k, :])

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..._base.caches import Cache
+from ..._base.caches import Cache, Quick
 from .cuda.kernel import PLAIN_SHARED
 from .modules import Module
 
@@ -37,7 +37,7 @@ class CudaKernel(Protocol):
 
 
 COMPILED: Cache[Any] = Cache("cuda_functions", 1024)
-PREPARED: Cache[tuple[CudaKernel, Any, Any]] = Cache("cuda_launches", 4096)
+PREPARED: Quick[tuple[CudaKernel, Any, Any]] = Quick("cuda_launches", 4096)
 """By number of the kernel, which is kept with it: the function and its last argument."""
 SHARED: Cache[int] = Cache("cuda_shared_memory", 64)
 """Bytes that a block may have, by module and card."""
@@ -51,7 +51,10 @@ def can_launch(xp: Module) -> bool:
 def launch(xp: Module, kernel: CudaKernel, *arrays: Any) -> None:
     """Queue a kernel on the current stream; `arrays` are its pointers, outputs first."""
     key = (id(xp), id(kernel), _card(xp) if kernel.shared > PLAIN_SHARED else 0)
-    found = PREPARED.get(key) or PREPARED.put(key, _prepared(xp, kernel))
+    found = PREPARED.get(key)
+    if found is None:
+        found = _prepared(xp, kernel)
+        PREPARED.put(key, found)
     _, function, record = found
     if kernel.shared:
         function(kernel.grid, kernel.block, (*arrays, record), shared_mem=kernel.shared)

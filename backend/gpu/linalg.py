@@ -18,13 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from ..._base.caches import Cache
+from ..._base.caches import Quick
 from ..._base.errors import Unsupported
 from .arrays import operands_of
 from .cuda import blocked, eigen, exchanges, matrices, singular
 from .cuda.kernel import DECLINED, CudaKernel
 from .launch import can_launch, launch, shared_memory
-from .memory import address
 from .modules import Array, Module, companion
 from .routines import routines
 
@@ -49,7 +48,13 @@ def cholesky(xp: Module, a: Array, lower: bool = True) -> tuple[Array, Array]:
 
 
 def lu(xp: Module, a: Array) -> tuple[Array, Array, Array]:
-    """p l u = a, packed; int32 swaps of rows; `info` is one plus the first zero on u's diagonal.
+    """p l u = a, packed; int32 swaps of rows; `info` is one plus the first zero on u's diagonal."""
+    packed, swaps = lu_factors(xp, a)
+    return packed, swaps, zero_pivot(xp, packed)
+
+
+def lu_factors(xp: Module, a: Array) -> tuple[Array, Array]:
+    """The same without codes, which take six launches.
 
     Libraries factor squares. Of a tall matrix columns of zeros make one, which move no row of the others
     until those are done; of a wide one the square on the left is factored, and the rest is solved for.
@@ -57,7 +62,7 @@ def lu(xp: Module, a: Array) -> tuple[Array, Array, Array]:
     *batch, m, n = a.shape
     k = min(m, n)
     if not a.size:
-        return xp.zeros(a.shape, a.dtype), xp.zeros((*batch, k), np.int32), no_failure(xp, a)
+        return xp.zeros(a.shape, a.dtype), xp.zeros((*batch, k), np.int32)
     if m > n:
         a = xp.concatenate((a, xp.zeros((*batch, m, m - n), a.dtype)), axis=-1)
     packed, swaps = routines(xp).getrf(flat(xp, a[..., :, :m]))
@@ -67,8 +72,7 @@ def lu(xp: Module, a: Array) -> tuple[Array, Array, Array]:
         rest = xp.take_along_axis(a[..., m:], rows, axis=-2)
         rest, _ = triangular_solve(xp, packed, rest, True, "N", True)
         packed = xp.concatenate((packed, rest), axis=-1)
-    packed = packed[..., :n]
-    return packed, swaps.astype(np.int32), zero_pivot(xp, packed)
+    return packed[..., :n], xp.ascontiguousarray(swaps.astype(np.int32, copy=False))
 
 
 def row_order(xp: Module, swaps: Array, m: int) -> Array:
@@ -114,18 +118,36 @@ def solve(xp: Module, a: Array, b: Array) -> tuple[Array, Array]:
 
 def inv(xp: Module, a: Array) -> tuple[Array, Array]:
     """x of a x = 1."""
-    return solve(xp, a, xp.broadcast_to(xp.eye(a.shape[-1], dtype=a.dtype), a.shape))
+    return solve(xp, a, xp.broadcast_to(_identity(xp, a.shape[-1], a.dtype), a.shape))
+
+
+KEPT_ORDER = 160
+_IDENTITIES: Quick[Array] = Quick("identity matrices on devices", 64)
+"""By module, card, order and dtype: nobody writes to them."""
+
+
+def _identity(xp: Module, n: int, dtype: Any) -> Array:
+    """Small ones are made once. One is there when it is kept: other streams know nothing of this one."""
+    if n > KEPT_ORDER:
+        return xp.eye(n, dtype=dtype)
+    key = (xp, xp.cuda.Device().id, n, dtype)
+    found = _IDENTITIES.get(key)
+    if found is None:
+        found = xp.eye(n, dtype=dtype)
+        xp.cuda.get_current_stream().synchronize()
+        _IDENTITIES.put(key, found)
+    return found
 
 
 def det(xp: Module, a: Array) -> Array:
     """The determinant, a product of pivots."""
-    packed, swaps, _ = lu(xp, a)
+    packed, swaps = lu_factors(xp, a)
     return xp.prod(diagonal(xp, packed), axis=-1) * _sign_of(xp, swaps).astype(a.dtype)
 
 
 def slogdet(xp: Module, a: Array) -> tuple[Array, Array]:
     """Its sign, of modulus 1 or 0, and the logarithm of its absolute value."""
-    packed, swaps, _ = lu(xp, a)
+    packed, swaps = lu_factors(xp, a)
     pivots = diagonal(xp, packed)
     size = xp.abs(pivots)
     signs = xp.where(size == 0, pivots, pivots / xp.where(size == 0, 1, size))
@@ -334,20 +356,26 @@ def _within(make: Any, most: int) -> Any:
     return partial(make, most=most)
 
 
-_MADE: Cache[Any] = Cache("cuda kernels of matrices", 1024)
+_MADE: Quick[Any] = Quick("cuda kernels of matrices", 1024)
 """By how arrays lie: to describe them to a kernel takes longer than to launch it."""
 
 
 def _launched(xp: Module, make: Any, *arrays: Array) -> bool:
     """Whether a kernel of our own did it."""
-    if not can_launch(xp) or any(address(x) % x.itemsize for x in arrays):
+    if not can_launch(xp):
         return False
-    key = (make, *[(x.dtype, x.shape, x.strides) for x in arrays])
-    kernel = _MADE.get(key)
+    key: list[Any] = [make]
+    for x in arrays:
+        if x.data.ptr % x.itemsize:
+            return False
+        key += (x.dtype, x.shape, x.strides)
+    place = tuple(key)
+    kernel: Any = _MADE.get(place)
     if kernel is None:
         operands = operands_of(arrays)
         made: CudaKernel | None = None if operands is None else make(*operands)
-        kernel = _MADE.put(key, DECLINED if made is None else made)
+        kernel = DECLINED if made is None else made
+        _MADE.put(place, kernel)
     if kernel is DECLINED:
         return False
     launch(xp, kernel, *arrays)

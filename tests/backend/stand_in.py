@@ -431,6 +431,8 @@ class StandIn:
                 getDeviceProperties=lambda ordinal: {"name": b"NumPy in the place of CuPy"},
             ),
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+            UnownedMemory=lambda address, size, owner, ordinal: owner,
+            MemoryPointer=lambda memory, offset: memory,
         )
         self._cutensor, self.cards = cutensor, cards
         self.entered: list[int] = []

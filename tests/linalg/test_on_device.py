@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.backend.backends import STAND_INS
+from tests.backend.backends import COMPILING, STAND_INS
 from tests.backend.gpu.emulator import Emulator, needs_compiler
+from tests.backend.gpu.launches import launches
 from tests.backend.stand_in import DeviceArray
 from tests.tolerance import eps
 
+import einloom
 from einloom import linalg
 from einloom._base.errors import LinAlgError, ShapeError, Unsupported
 from einloom.backend.choice import register_arrays, unregister_arrays
 from einloom.backend.gpu import linalg as gpu_linalg
 from einloom.backend.gpu.page import FAMILIES
-from einloom.linalg.on_device import _RECORDED
+from einloom.linalg.on_device import _RECENT, _RECORDED
 from einloom.linalg.op import ON_DEVICES
 from einloom.linalg.ops_on_device import RUNS
 
@@ -348,3 +351,134 @@ def test_kernels_of_our_own(dtype: str, tmp_path: Path, monkeypatch: pytest.Monk
         a, b = make(dtype, (2,), order), columns(dtype, (2,), order)
         same(down(call(up(a), up(b))), call(a, b), dtype)
         assert len(launched) == count
+
+
+@pytest.fixture
+def compiling() -> None:
+    register_arrays(DeviceArray, lambda x: COMPILING)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiling")
+def test_what_a_call_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels and nothing else, and no code is brought to the host unless one is set."""
+    a, b = up(positive("float32", (50,), 2)), up(columns("float32", (50,), 2))
+    calls: dict[str, tuple[Callable[..., Any], list[str]]] = {
+        "solve": (lambda **how: linalg.solve(a, b, **how), ["solve"]),
+        "cholesky": (lambda **how: linalg.cholesky(a, **how), ["cholesky"]),
+        "eigvalsh": (lambda **how: linalg.eigvalsh(a, **how), ["eigh"]),
+        "eigh": (lambda **how: linalg.eigh(a, **how), ["eigh"]),
+        "svdvals": (lambda **how: linalg.svdvals(a, **how), ["svdvals"]),
+        "inv": (lambda **how: linalg.inv(a, **how), ["solve"]),
+    }
+    for _ in range(3):
+        for call, _kernels in calls.values():
+            call()
+            call(on_error="info")
+    asked: list[str] = []
+    monkeypatch.setattr(DeviceArray, "get", lambda *_: asked.append("get"))
+    with monkeypatch.context() as patch:
+        patch.setattr(DeviceArray, "__array_ufunc__", lambda *_, **__: asked.append("ufunc"))
+        for call, kernels in calls.values():
+            with launches() as names:
+                call()
+            assert names == [*kernels, "any_set"]
+            with launches() as names:
+                call(on_error="info")
+            assert names[:1] == kernels
+            assert set(names[1:]) == {"overwritten"}
+    for front in (linalg.det, linalg.slogdet, linalg.lu_factor, linalg.qr):
+        with launches() as names:
+            front(a)
+        assert names == []  # nothing can fail, and nothing waits
+    assert asked == []
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiling")
+@pytest.mark.parametrize("batch", [(40,), (4, 10), (5000,)], ids=str)
+def test_failures_that_a_kernel_finds(batch: tuple[int, ...]) -> None:
+    good = general("float64", batch, 2) + 8 * np.eye(2)
+    bad = good.copy()
+    bad[..., -1, :, :][(0,) * (len(batch) - 1)] = 0
+    at = (*(0,) * (len(batch) - 1), batch[-1] - 1)
+    b = columns("float64", batch, 2)
+    for _ in range(3):
+        want = down(linalg.solve(up(good), up(b)))
+        with pytest.raises(
+            LinAlgError, match=f"solve: Singular matrix: 1 of {good[..., 0, 0].size}"
+        ) as caught:
+            linalg.solve(up(bad), up(b))
+        assert caught.value.failed == (at,)
+        assert caught.value.info.shape == batch
+        assert (np.argwhere(caught.value.info) == [at]).all()
+        x, info = down(linalg.solve(up(bad), up(b), on_error="info"))
+        lost = np.isnan(x).any(axis=(-2, -1))
+        assert np.argwhere(lost).tolist() == [list(at)] == np.argwhere(info).tolist()
+        same(x[~lost], want[~lost], "float64")
+        same(down(linalg.solve(up(bad), up(b), on_error="nan"))[~lost], x[~lost], "float64")
+        with pytest.raises(LinAlgError, match="not positive definite"):
+            linalg.cholesky(up(-positive("float64", batch, 2)))
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiling")
+def test_calls_of_several_threads() -> None:
+    good, b = general("float64", (9,), 3) + 8 * np.eye(3), columns("float64", (9,), 3)
+    want = linalg.solve(good, b)
+    linalg.solve(up(good), up(b))
+
+    def work(k: int) -> bool:
+        a = good.copy()
+        if k % 2:
+            a[k % 9] = 0
+        try:
+            same(down(linalg.solve(up(a), up(b))), want, "float64")
+        except LinAlgError as error:
+            return error.failed == ((k % 9,),)
+        return not k % 2
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(work, range(200)))
+
+
+def recent() -> tuple[int, int]:
+    return _RECENT.hits, len(_RECENT.items)
+
+
+def test_later_calls() -> None:
+    """Straight to what ran before, by types of settings too; other devices, shapes and options anew."""
+    a, b = up(general("float64", (7,), 3) + 4 * np.eye(3)), up(columns("float64", (7,), 3))
+    einloom.clear_caches()
+    first = linalg.solve(a, b)
+    for k in range(3):
+        assert recent() == (k, 1)
+        same(down(linalg.solve(a, b)), down(first), "float64")
+    linalg.solve(a[:5], b[:5])
+    linalg.solve(a, b, check_finite=True)
+    assert recent() == (3, 3)
+    with einloom.options(small=0):
+        linalg.solve(a, b)
+        assert recent() == (3, 3)
+        linalg.solve(a, b)
+        assert recent() == (4, 3)
+    w, _ = linalg.eigh(a, "L")
+    assert type(linalg.eigh(a, "L")) is type(linalg.eigh(a.view(np.ndarray)))
+    same(down(linalg.eigh(a, "L")[0]), down(w), "float64")
+    before = recent()
+    with pytest.raises(einloom.EinloomError):
+        linalg.eigh(a, 1)  # type: ignore[arg-type]
+    x, _ = linalg.solve(a, b, on_error="info")
+    again = linalg.solve(a, b, on_error="info")
+    assert type(again) is tuple
+    same(down(again[0]), down(x), "float64")
+    assert recent() == (before[0] + 1, before[1] + 1)
+    register_arrays(DeviceArray, lambda x: STAND_INS["gpu without cuTENSOR"])
+    linalg.solve(a, b)
+    assert recent() == (before[0] + 1, before[1] + 2)
+    with pytest.raises(Unsupported, match="operand 1 is on the host"):
+        linalg.solve(a, b.view(np.ndarray))
+    linalg.lu_solve(linalg.lu_factor(a), b)  # tuples of arrays have no short way
+    linalg.lu_solve(linalg.lu_factor(a), b)
+    with pytest.raises(ShapeError):
+        linalg.solve(a, b[:, :2])

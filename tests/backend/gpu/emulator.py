@@ -6,6 +6,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,6 +82,7 @@ class RawKernel:
     """cupy.RawKernel of a stand-in: compiled when it is first launched, once for each name."""
 
     _compiled: ClassVar[dict[str, Emulator]] = {}
+    _turn: ClassVar[threading.Lock] = threading.Lock()  # where threads are is told by globals
 
     def __init__(self, source: str, name: str, options: tuple[str, ...]) -> None:
         self.source, self.name, self.options = source, name, options
@@ -111,10 +113,11 @@ class RawKernel:
             parameters=lambda: geometry,
             shared=shared,
         )
-        if self.name not in self._compiled:
-            with TemporaryDirectory() as folder:
-                self._compiled[self.name] = Emulator([kernel], Path(folder))
-        self._compiled[self.name](kernel, *arrays)
+        with self._turn:
+            if self.name not in self._compiled:
+                with TemporaryDirectory() as folder:
+                    self._compiled[self.name] = Emulator([kernel], Path(folder))
+            self._compiled[self.name](kernel, *arrays)
 
 
 def _split(parameters: str) -> list[str]:
