@@ -21,7 +21,7 @@ import numpy as np
 from ..._base.caches import Quick
 from ..._base.errors import Unsupported
 from .arrays import operands_of
-from .cuda import blocked, eigen, exchanges, matrices, singular
+from .cuda import blocked, eigen, exchanges, finite, matrices, singular
 from .cuda.kernel import DECLINED, CudaKernel
 from .launch import can_launch, launch, shared_memory
 from .modules import Array, Module, companion
@@ -220,15 +220,15 @@ def eigh(
     n = a.shape[-1]
     if n <= JACOBI[vectors] and _launched(xp, eigen.eigh, w, v, info, a):
         return w, v, info
-    a, good = cleared(xp, a)
+    a, lost = cleared(xp, a)
     if a.ndim > 2 and (found := routines(xp).syev(flat(xp, a), vectors)) is not None:
         w, v, info = (None if x is None else x.reshape(*a.shape[:-2], *x.shape[1:]) for x in found)
-        return w, v, xp.where(good & _finite(xp, w), info, 1).astype(np.int32)
+        return w, v, judged(xp, lost, w, info)
     zero = xp.all(xp.tril(a) == 0, axis=(-2, -1))
     a = a + zero[..., None, None] * xp.eye(a.shape[-1], dtype=a.dtype)
     w, v = xp.linalg.eigh(a, "L") if vectors else (xp.linalg.eigvalsh(a, "L"), None)
     w = xp.where(zero[..., None], 0, w).astype(real, copy=False)
-    return w, v, _code(xp, good & _finite(xp, w))
+    return w, v, judged(xp, lost, w)
 
 
 def svd(
@@ -252,12 +252,12 @@ def svd(
             u, vh = xp.empty((*batch, m, k), a.dtype), xp.empty((*batch, k, n), a.dtype)
             if _launched(xp, _within(singular.svd, most), u, s, vh, info, a):
                 return u, s, vh, info
-    a, good = cleared(xp, a)
+    a, lost = cleared(xp, a)
     if not vectors:
         s = xp.linalg.svd(a, compute_uv=False)
-        return None, s, None, _code(xp, good & _finite(xp, s))
+        return None, s, None, judged(xp, lost, s)
     u, s, vh = xp.linalg.svd(a, full_matrices=full)
-    return u, s, vh, _code(xp, good & _finite(xp, s))
+    return u, s, vh, judged(xp, lost, s)
 
 
 def eig(xp: Module, a: Array, right: bool = True) -> tuple[Array, Array | None, Array]:
@@ -269,7 +269,7 @@ def eig(xp: Module, a: Array, right: bool = True) -> tuple[Array, Array | None, 
     wide = np.dtype(a.dtype.char.upper())
     if not a.size:
         return xp.zeros(a.shape[:-1], wide), xp.zeros(a.shape, wide), no_failure(xp, a)
-    a, good = cleared(xp, a)
+    a, lost = cleared(xp, a)
     try:
         w, v = xp.linalg.eig(a) if right else (xp.linalg.eigvals(a), None)
     except (AttributeError, NotImplementedError, RuntimeError) as error:
@@ -282,7 +282,7 @@ def eig(xp: Module, a: Array, right: bool = True) -> tuple[Array, Array | None, 
         ) from error
     w = w.astype(wide, copy=False)
     v = None if v is None else v.astype(wide, copy=False)
-    return w, v, _code(xp, good & _finite(xp, w))
+    return w, v, judged(xp, lost, w)
 
 
 def pseudoinverse(xp: Module, u: Array, s: Array, vh: Array, rcond: Any) -> Array:
@@ -333,13 +333,27 @@ def zero_pivot(xp: Module, packed: Array) -> Array:
 
 
 def cleared(xp: Module, a: Array) -> tuple[Array, Array]:
-    """a with zeros for members that are not finite, which keep a library busy or worse; and which are."""
+    """a with zeros for members that are not finite, which keep a library busy or worse; and codes, 1 for
+    those."""
+    if can_launch(xp):
+        out, lost = xp.empty(a.shape, a.dtype), xp.empty(a.shape[:-2], np.int32)
+        if _launched(xp, finite.cleared, out, lost, a):
+            return out, lost
     good = xp.all(xp.isfinite(a), axis=(-2, -1))
-    return xp.where(good[..., None, None], a, xp.zeros((), a.dtype)), good
+    return xp.where(good[..., None, None], a, xp.zeros((), a.dtype)), _code(xp, good)
 
 
-def _finite(xp: Module, values: Array) -> Array:
-    return xp.all(xp.isfinite(values), axis=-1)
+def judged(xp: Module, lost: Array, values: Array, info: Array | None = None) -> Array:
+    """The codes of what a library gave for what `cleared` made: 1 where it was lost, or values [..., k] are
+    not finite; elsewhere `info`. `lost` may be written over."""
+    info = no_failure(xp, values[..., None]) if info is None else info
+    dense = values.flags.c_contiguous and info.flags.c_contiguous and lost.flags.c_contiguous
+    if can_launch(xp) and dense and values.size:
+        kernel = finite.judged(values.dtype.name, lost.size, values.shape[-1])
+        launch(xp, kernel, lost, info, values)
+        return lost
+    good = (lost == 0) & xp.all(xp.isfinite(values), axis=-1)
+    return xp.where(good, info, 1).astype(np.int32)
 
 
 def _code(xp: Module, good: Array) -> Array:
