@@ -59,10 +59,19 @@ class Groups(NamedTuple):
 
 
 class Parted(NamedTuple):
-    """A product with a batch of free axes: its length, and the axes of lhs, rhs and the result."""
+    """A product with a batch of free axes of one operand.
 
+    Attributes:
+        nbytes: of the other operand, if that is copied.
+        batch: its length.
+        groups: the axes of lhs, rhs and the result, those of a copy as they lie in it.
+        orders: the axes of each operand in the order in which it is copied, None where it stays.
+    """
+
+    nbytes: int
     batch: int
     groups: tuple[Groups, Groups, Groups]
+    orders: tuple[Axes | None, Axes | None]
 
 
 class Product:
@@ -169,7 +178,8 @@ class Product:
         order = contracted_order(self.dims, lhs, rhs)
         if not sum(copied(x, groups) for x, groups in zip((lhs, rhs), order, strict=True)):
             return True
-        return self._parted(lhs, rhs) is not None
+        parted = self._parted(lhs, rhs)
+        return parted is not None and not parted.nbytes
 
     # ---- one launch of our own -----------------------------------------------------------------
 
@@ -241,6 +251,11 @@ class Product:
     def _multiplied(self, operands: Pair, parted: Parted, out: Array, factors: Pair) -> bool:
         """out = alpha lhs rhs + beta out by one call with a batch of free axes, if there is one."""
         conj = self.conj if self.read.kind == "c" else (False, False)
+        given, orders = operands, parted.orders
+        operands = tuple(
+            x if order is None else contiguous(self.xp, x.transpose(order))
+            for x, order in zip(given, orders, strict=True)
+        )
         found = (as_matrices(x, g) for x, g in zip((*operands, out), parted.groups, strict=True))
         lhs, rhs, target = found
         if lhs is None or rhs is None or target is None:
@@ -250,12 +265,15 @@ class Product:
             return False
         multiply = bound(self.xp, call, self.read, out.dtype, factors, self.precision)
         multiply(*operands, out)
-        self._know(*operands, out, multiply, factors)
+        if orders != (None, None):
+            multiply = _packing(self.xp, multiply, *orders)
+        self._know(*given, out, multiply, factors)
         return True
 
     def _parted(self, lhs: Array, rhs: Array) -> Parted | None:
-        """The shortest batch of free axes of one operand with which neither is copied; None where nothing is
-        copied anyway, where that takes more, and where the matrices that are left are small."""
+        """The shortest batch of free axes of one operand with which it is not copied, and the other is not
+        either, or is small beside it; None where nothing is copied anyway, where a batch takes more, and
+        where the matrices that are left are small."""
         dims = self.dims
         if dims.lhs_batch or min(dims.m, dims.n, dims.k) < LEAST or any(self.conj):
             return None
@@ -266,31 +284,28 @@ class Product:
             costs = copied(lhs, a), copied(rhs, b)
             if not any(costs):
                 return None
-            if all(costs):
+            is_left = costs[0] > costs[1]
+            x, free = (lhs, dims.lhs_free) if is_left else (rhs, dims.rhs_free)
+            beside = b if is_left else a  # the other one's axes
+            if WORTH_IT * min(costs) > max(costs) or WORTH_IT * x.size < dims.m * dims.n:
                 continue
-            x, free = (lhs, dims.lhs_free) if costs[0] else (rhs, dims.rhs_free)
+            order = None if not min(costs) else beside.rows + beside.columns
+            other = beside if order is None else _spans(0, len(beside.rows), len(beside.columns))
             for cut in range(1, len(free)):
                 first, rest = free[:cut], free[cut:]
                 batch = math.prod(x.shape[axis] for axis in first)
-                if WORTH_IT * x.size < dims.m * dims.n:
+                if batch * LEAST > (dims.m if is_left else dims.n):
                     break
-                if batch * LEAST > (dims.m if costs[0] else dims.n):
-                    break
-                if costs[0]:
-                    groups = (
-                        Groups(first, rest, a.columns),
-                        b,
-                        Groups(of_left[:cut], of_left[cut:], of_right),
-                    )
+                if is_left:
+                    own = Groups(first, rest, a.columns)
+                    groups = own, other, Groups(of_left[:cut], of_left[cut:], of_right)
                 else:
-                    groups = (
-                        a,
-                        Groups(first, b.rows, rest),
-                        Groups(of_right[:cut], of_left, of_right[cut:]),
-                    )
-                if not copied(x, groups[0] if costs[0] else groups[1]):
-                    found.append(Parted(batch, groups))
-        return min(found, key=lambda one: one.batch, default=None)
+                    own = Groups(first, b.rows, rest)
+                    groups = other, own, Groups(of_right[:cut], of_left, of_right[cut:])
+                if not copied(x, own):
+                    orders = (None, order) if is_left else (order, None)
+                    found.append(Parted(min(costs), batch, groups, orders))
+        return min(found, key=lambda one: one[:2], default=None)
 
     def _know(
         self, lhs: Array, rhs: Array, out: Array, multiply: Multiply, factors: Pair = (1, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from einloom.backend.gpu.gemm import Gemm, Matrices, gemm_of
 from einloom.backend.spec import ArraySpec, dtype_from_name
 from einloom.contract.expression import Expression
 
-GPU = STAND_INS["gpu"]
+GPU, PLAIN = STAND_INS["gpu"], STAND_INS["gpu without cuTENSOR"]
 MATRICES = {"batch": ((0,), (0,)), "contracting": ((2,), (1,))}
 
 
@@ -125,6 +126,31 @@ def test_free_axes_as_a_batch(
         np.testing.assert_array_equal(found.view(np.ndarray), want.astype(x.dtype))
         assert [call.batch for call in made] == [batch]
         assert not copies
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+@pytest.mark.parametrize("dtype", ["float64", "float16", "complex64"])
+def test_free_axes_as_a_batch_beside_a_copy(
+    is_left: bool, dtype: str, copies: list[Any], rng: np.random.Generator
+) -> None:
+    """The small operand is copied, the large one is not."""
+    x, y = drawn(rng, (20, 8, 9, 24), dtype), drawn(rng, (9, 17, 8), dtype)
+    pairs = ((1, 2), (2, 0)) if is_left else ((2, 0), (1, 2))
+    attrs, given = {"batch": ((), ()), "contracting": pairs}, (x, y) if is_left else (y, x)
+    wide = "D" if dtype.startswith("complex") else "d"
+    want = np.tensordot(*(one.astype(wide) for one in given), pairs)
+    for _ in range(2):
+        copies.clear()
+        found, made = calls(PLAIN.xp, lambda: PLAIN.apply("dot_general", attrs, *map(there, given)))
+        np.testing.assert_array_equal(found.view(np.ndarray), want.astype(x.dtype))
+        assert [call.batch for call in made] == [20]
+        assert [prod(one) for one in copies] == [y.size]
+    alike = drawn(rng, (9, 170, 8), dtype)  # not small: both are copied
+    given = (x, alike) if is_left else (alike, x)
+    copies.clear()
+    _, made = calls(PLAIN.xp, lambda: PLAIN.apply("dot_general", attrs, *map(there, given)))
+    assert [call.batch for call in made] == [1]
+    assert len(copies) == 2
 
 
 def test_free_axes_as_a_batch_are_told() -> None:
