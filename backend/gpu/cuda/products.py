@@ -7,12 +7,17 @@ one whose tiles stay mostly empty, has more to set up than to compute.
 
 from __future__ import annotations
 
+import math
+
 from ...rules import NO_CONJ
 from ...spec import Axes, Shape, compute_dtype, dtype_from_name
 from .kernel import THREADS, CudaKernel, blocks_of, kept
 from .layout import index_type, layout
+from .outer import outer
 from .text import fill, unit
 from .types import TYPES, type_of, wide_type_of
+
+MANY = 1 << 22  # bytes of a result from which it counts how fast they are written
 
 ENTRY = """
 extern "C" __global__ void $name(
@@ -77,8 +82,10 @@ def _made(
     kind = type_of(number)
     if kind is None:
         return None
-    outer, inner = layout(*free, keep_order=False), layout(*summed, keep_order=False)
-    index = index_type(outer, inner)
+    if not summed[0] and number.itemsize * math.prod(free[0]) >= MANY:
+        return outer(dtype, free, conj)
+    free_axes, inner = layout(*free, keep_order=False), layout(*summed, keep_order=False)
+    index = index_type(free_axes, inner)
     names = [f"op::conj({x})" if is_conj else x for x, is_conj in zip("xy", conj, strict=True)]
     wide = wide_type_of(number)
     found = fill(SUM if summed[0] else ONE, wide=wide, x=names[0], y=names[1])
@@ -88,11 +95,11 @@ def _made(
         ENTRY,
         type=kind,
         found=found,
-        free=outer.type(index),
+        free=free_axes.type(index),
         summed=inner.type(index),
         index=index,
         result=f"to<{TYPES[dtype]}>(found)" if compute_dtype(number) != number else "found",
     )
-    geometry = (*outer.geometry(), *inner.geometry())
-    grid, block = blocks_of(outer.count), (THREADS, 1, 1)
+    geometry = (*free_axes.geometry(), *inner.geometry())
+    grid, block = blocks_of(free_axes.count), (THREADS, 1, 1)
     return CudaKernel(source, name, grid, block, ("out", "lhs", "rhs"), geometry, index != "int")
