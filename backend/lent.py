@@ -22,12 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import nullcontext
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .._base.errors import DeviceError
 from .door import CUDA, is_torch, refused, resolved
+from .spec import Axes, Shape
 
 _PLAIN = frozenset((list, tuple, bool, int, float, complex))  # told at once: they lend nothing
 _UNREADABLE = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
@@ -84,10 +86,17 @@ def overlap(x: Any, y: Any) -> bool:
 
 def _bounds(x: Any) -> tuple[int, int]:
     """The first byte of an array, and the one behind its last."""
-    steps = [(n - 1) * stride for n, stride in zip(x.shape, x.strides, strict=True)]
+    low, high = _reach(x.shape, x.strides)
     start = int(x.data.ptr)
-    low, high = (sum(n for n in steps if (n < 0) == below) for below in (True, False))
     return start + low, start + high + int(x.itemsize)
+
+
+@lru_cache(maxsize=1024)
+def _reach(shape: Shape, strides: Axes) -> tuple[int, int]:
+    """Bytes to the lowest and to the highest element."""
+    steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
+    low, high = (sum(n for n in steps if (n < 0) == below) for below in (True, False))
+    return low, high
 
 
 def _tensors(backend: Any, x: Any) -> Any:

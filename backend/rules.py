@@ -32,6 +32,13 @@ def freeze(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def told_apart(value: Any) -> Any:
+    """A value that equals another one's only if both mean the same: 1 equals True, and 0.0 equals -0.0."""
+    if isinstance(value, tuple):
+        return tuple(map(told_apart, value))
+    return type(value), repr(value) if isinstance(value, (float, complex)) else value
+
+
 # ---- checks that rules share ------------------------------------------------------------------
 
 

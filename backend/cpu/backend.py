@@ -28,7 +28,7 @@ from ..door import as_ndarray
 from ..dtypes import NAMES
 from ..fusion import FusionPlan, ProductFusionPlan
 from ..protocol import BufferInfo, Clock, Kernel, View
-from ..rules import check_attrs, freeze
+from ..rules import check_attrs, freeze, told_apart
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype_name
 from . import structure, sum_product
 from .blas import ONE_BLAS_THREAD
@@ -390,7 +390,7 @@ class CpuBackend:
         now = get_options()
         own = (type(self), self.threads, self.provider)
         how = (*own, now.threads, now.small, now.engine, now.provider)
-        key: Any = (op, tuple(map(_told_apart, attrs.items())), specs, how)
+        key: Any = (op, tuple(map(told_apart, attrs.items())), specs, how)
         try:
             found = _BOUND.items.get(key)
         except TypeError:  # an attribute that cannot be hashed, which most ops refuse
@@ -481,13 +481,6 @@ class CpuBackend:
 
 
 _BOUND: Quick[tuple[Kernel, tuple[ArraySpec, ...]]] = Quick("eager ops", 512)
-
-
-def _told_apart(value: Any) -> Any:
-    """A value that equals another one's only if both mean the same: 1 equals True, and 0.0 equals -0.0."""
-    if isinstance(value, tuple):
-        return tuple(map(_told_apart, value))
-    return type(value), repr(value) if isinstance(value, (float, complex)) else value
 
 
 def _needs_temporaries(op: str, attrs: Attrs, inputs: tuple[ArraySpec, ...]) -> bool:

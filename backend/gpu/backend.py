@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.caches import Quick
 from ..._base.errors import (
     CallError,
     ConversionError,
@@ -17,13 +18,14 @@ from ..._base.errors import (
     ShapeError,
     Unsupported,
 )
+from ..._base.options import get_options
 from ..catalogue import CATALOGUE, Attrs, infer
 from ..door import as_ndarray, is_on_host, is_torch
 from ..dtypes import NAMES
 from ..fusion import FusionPlan
 from ..lent import overlap, seen
 from ..protocol import BufferInfo, Clock, Kernel, View
-from ..rules import check_attrs, freeze
+from ..rules import check_attrs, freeze, told_apart
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_name
 from . import (
     contraction,
@@ -67,6 +69,7 @@ DTYPES = frozenset(
 )
 """What a device has numbers for; the 8-bit floats and Python's objects stay on the host."""
 PRODUCTS = ("dot_general", "dot_general_add", "matmul")
+_BOUND: Quick[tuple[Kernel, tuple[ArraySpec, ...]]] = Quick("eager ops on GPUs", 512)
 
 
 class GpuBackend:
@@ -188,12 +191,9 @@ class GpuBackend:
 
     def apply(self, op: str, attrs: Attrs, *arrays: Any, out: Any = None) -> Any:
         for position, x in enumerate(arrays):
-            self.check_here(x, op, f"operand {position}")
-        check_attrs(op, attrs)
-        attrs = {name: freeze(value) for name, value in attrs.items()}
-        inputs = tuple(ArraySpec(x.dtype, x.shape) for x in arrays)
-        outputs = infer(op, attrs, inputs)
-        kernel = self.bind(op, attrs, inputs, outputs)
+            if not self._is_here(x):
+                self.check_here(x, op, f"operand {position}")
+        kernel, outputs = self._bound(op, attrs, arrays)
         if out is not None:
             self._check_out(op, outputs, arrays, out)
         try:
@@ -203,6 +203,32 @@ class GpuBackend:
                 f"{op}: no memory on {self.device} for the result {', '.join(map(str, outputs))} or "
                 f"for what computes it ({error}); make it smaller, or call reclaim()"
             ) from error
+
+    def _bound(
+        self, op: str, attrs: Attrs, arrays: tuple[Any, ...]
+    ) -> tuple[Kernel, tuple[ArraySpec, ...]]:
+        """The kernel for operands like these and the specs of its results, kept for the next call: to find
+        them takes as long as to launch several kernels."""
+        check_attrs(op, attrs)
+        attrs = {name: freeze(value) for name, value in attrs.items()}
+        specs = tuple([(x.dtype, x.shape) for x in arrays])
+        told = tuple(map(told_apart, attrs.items()))
+        key: Any = (self, op, told, specs, get_options().precision)
+        try:
+            found = _BOUND.get(key)
+        except TypeError:  # an attribute that cannot be hashed, which most ops refuse
+            key = found = None
+        if found is not None:
+            return found
+        inputs = tuple(ArraySpec(*spec) for spec in specs)
+        outputs = infer(op, attrs, inputs)
+        made = self.bind(op, attrs, inputs, outputs), outputs
+        if key is not None:
+            _BOUND.put(key, made)
+        return made
+
+    def _is_here(self, x: Any) -> bool:
+        return isinstance(x, self.xp.ndarray) and bool(x.device.id == self.ordinal)
 
     def check_here(self, x: Any, call: str, what: str) -> None:
         """Refuse what is no array of this device; nothing moves by itself.
@@ -229,10 +255,12 @@ class GpuBackend:
         """`out` is written after all operands are read, but for the accumulator of nothing."""
         if CATALOGUE[op].is_view:
             raise CallError(f"{op}(out=...): the result is a view of the operand; use copy")
-        self.check_here(out, op, "out")
-        got = ArraySpec(out.dtype, out.shape)
-        if got != outputs[0]:
-            raise CallError(f"{op}(out=...): out is {got}, the result is {outputs[0]}")
+        if not self._is_here(out):
+            self.check_here(out, op, "out")
+        wanted = outputs[0]
+        if out.dtype != wanted.dtype or out.shape != wanted.shape:
+            got = ArraySpec(out.dtype, out.shape)
+            raise CallError(f"{op}(out=...): out is {got}, the result is {wanted}")
         overlapping = [k for k, x in enumerate(arrays) if overlap(out, x)]
         if overlapping and not all(CATALOGUE[op].writes_over(k) for k in overlapping):
             raise CallError(

@@ -6,6 +6,8 @@ the array module, which runs where that has no compiler.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,6 +62,22 @@ def launch(xp: Module, kernel: CudaKernel, *arrays: Any) -> None:
         function(kernel.grid, kernel.block, (*arrays, record), shared_mem=kernel.shared)
     else:
         function(kernel.grid, kernel.block, (*arrays, record))
+
+
+def launcher(xp: Module, kernel: CudaKernel) -> Callable[..., None]:
+    """`launch` of one kernel as a function of the arrays, for who keeps it: nothing is looked up any more."""
+    if kernel.shared > PLAIN_SHARED:  # what a function may take is set on each card
+        return partial(launch, xp, kernel)
+    _, function, record = _prepared(xp, kernel)
+    grid, block, shared = kernel.grid, kernel.block, kernel.shared
+
+    def start(*arrays: Any) -> None:
+        if shared:
+            function(grid, block, (*arrays, record), shared_mem=shared)
+        else:
+            function(grid, block, (*arrays, record))
+
+    return start
 
 
 def _prepared(xp: Module, kernel: CudaKernel) -> tuple[CudaKernel, Any, Any]:

@@ -1,42 +1,42 @@
-"""Copies between layouts: the permutation kernel where it gains, the module's own copy where it does not.
+"""Copies between layouts: our own kernel, and the module's copy of few elements or between dtypes.
 
 CuPy's copy walks the elements of the target: it is as fast as memory where both arrays are dense along the
 same few axes, and reads scattered elements where they are not, each of which it finds by a division for every
-axis. Those go in tiles.
+axis. Those go in tiles. Where it is as fast, it takes longer to find out how than our kernel to be launched.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Literal
 
-from ..._base.caches import Cache
+from ..._base.caches import Quick
 from ..spec import Axes, Shape
-from .cuda.kernel import DECLINED, CudaKernel
-from .cuda.permutation import gains, permutation
-from .launch import can_launch, launch
+from .cuda.kernel import CudaKernel
+from .cuda.permutation import permutation
+from .launch import can_launch, launcher
 from .memory import address
 from .modules import Array, Module
 
 SMALL = 1 << 12  # elements: of fewer a copy is its launch
-_KERNELS: Cache[Any] = Cache("cuda copies", 4096)
-"""By shape, strides in bytes, size of an element and alignment: to find a kernel takes longer than to launch
-it."""
+_LAUNCHES: Quick[Callable[..., None] | Literal[False]] = Quick("copies on GPUs", 4096)
+"""By module, shape, strides in bytes, size of an element and alignment: to find a kernel takes longer than to
+launch it. False: the module's own copy."""
 
 
 def move(xp: Module, target: Array, source: Array) -> Array:
     """target[...] = source, of one shape and dtype; they do not overlap."""
-    size = target.itemsize
     if can_launch(xp) and target.dtype == source.dtype:
-        at, of = address(target), address(source)
-        alignment = math.gcd(16, at, of)  # a power of two
-        key = (target.shape, target.strides, source.strides, size, alignment)
-        kernel = _KERNELS.get(key)
-        if kernel is None:
-            made = _kernel_of(*key)
-            kernel = _KERNELS.put(key, DECLINED if made is None else made)
-        if kernel is not DECLINED:
-            launch(xp, kernel, target, source)
+        alignment = math.gcd(16, address(target), address(source))  # a power of two
+        key = (id(xp), target.shape, target.strides, source.strides, target.itemsize, alignment)
+        start = _LAUNCHES.get(key)
+        if start is None:
+            kernel = _kernel_of(*key[1:])
+            start = False if kernel is None else launcher(xp, kernel)
+            _LAUNCHES.put(key, start)
+        if start is not False:
+            start(target, source)
             return target
     target[...] = source
     return target
@@ -55,6 +55,4 @@ def _kernel_of(
     if between or math.prod(shape) < SMALL:
         return None
     out, given = (tuple(stride // size for stride in strides) for strides in (out, given))
-    if not gains(size, shape, out, given):
-        return None
     return permutation(size, shape, out, given, alignment)

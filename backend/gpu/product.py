@@ -34,7 +34,7 @@ from .cuda.kernel import CudaKernel
 from .cuda.products import products
 from .cuda.types import type_of
 from .gemm import DTYPES, SUMMED, Gemm, Matrices, bound, gemm_of
-from .launch import can_launch, launch
+from .launch import can_launch, launcher
 from .memory import address
 from .modules import Array, Module
 from .move import contiguous
@@ -113,8 +113,9 @@ class Product:
             left, right = (x.astype(made, copy=False) for x in (lhs, rhs))
             kernel = self._small(left, right, target)
             if kernel is not None:
-                launch(self.xp, kernel, target, left, right)
-                self._know(left, right, target, _launching(self.xp, kernel))
+                multiply = _launching(self.xp, kernel)
+                multiply(left, right, target)
+                self._know(left, right, target, multiply)
                 return target
         if rung == "cutensor":
             left, right = (
@@ -352,7 +353,8 @@ class Product:
 
 
 def _launching(xp: Module, kernel: CudaKernel) -> Multiply:
-    return lambda lhs, rhs, out: launch(xp, kernel, out, lhs, rhs)
+    start = launcher(xp, kernel)
+    return lambda lhs, rhs, out: start(out, lhs, rhs)
 
 
 def _packing(xp: Module, multiply: Multiply, left: Axes | None, right: Axes | None) -> Multiply:

@@ -75,27 +75,6 @@ def permutation(
     return kept(key, lambda: _made(itemsize, shape, out_strides, in_strides, alignment))
 
 
-def gains(itemsize: int, shape: Shape, out_strides: Axes, in_strides: Axes) -> bool:
-    """Whether a copy that walks the axes as they are given would read or write scattered elements, or find
-    its way through many axes.
-
-    >>> gains(8, (64, 64), (64, 1), (1, 64)), gains(8, (64, 64), (64, 1), (128, 1))
-    (True, False)
-    >>> gains(8, (64, 64), (1, 64), (1, 128))
-    True
-    """
-    key = ("permutation gains", itemsize, shape, out_strides, in_strides)
-    return bool(kept(key, lambda: _gains(itemsize, shape, out_strides, in_strides)))
-
-
-def _gains(itemsize: int, shape: Shape, out_strides: Axes, in_strides: Axes) -> bool:
-    axes = merged(shape, out_strides, in_strides)
-    if not any(axis[2] for axis in axes):
-        return False
-    walked = merge_axes(list(zip(shape, out_strides, in_strides, strict=True)))
-    return len(walked) > 2 or walked[::-1] != axes or not _is_direct(itemsize, axes)
-
-
 def merged(shape: Shape, out: Axes, source: Axes) -> list[Axis]:
     """Axes from the target's smallest stride to its largest; what both arrays walk as one axis is one.
 

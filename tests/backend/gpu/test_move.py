@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.backend.backends import COMPILING
-from tests.backend.gpu.emulator import needs_compiler
+from tests.backend.gpu.emulator import RawKernel, needs_compiler
 from tests.backend.stand_in import DeviceArray
 
-from einloom.backend.gpu import move as moves
+from einloom import clear_caches
+from einloom._base.errors import CallError, Unsupported
+from einloom.backend.gpu import GpuBackend
 from einloom.backend.gpu.move import contiguous, move
 
 
@@ -18,12 +20,12 @@ from einloom.backend.gpu.move import contiguous, move
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
 
-    def launch(xp: Any, kernel: Any, *arrays: Any) -> None:
-        names.append(kernel.name)
-        real(xp, kernel, *arrays)
+    def call(self: RawKernel, *arguments: Any, **keywords: Any) -> None:
+        names.append(self.name)
+        real(self, *arguments, **keywords)
 
-    real = moves.launch
-    monkeypatch.setattr(moves, "launch", launch)
+    real = RawKernel.__call__
+    monkeypatch.setattr(RawKernel, "__call__", call)
     return names
 
 
@@ -79,20 +81,50 @@ def test_many_axes_and_column_major(launched: list[str], rng: np.random.Generato
     assert len(set(launched)) > 2
 
 
+@needs_compiler
+def test_copies_along_the_same_axes(launched: list[str]) -> None:
+    x = np.arange(64.0 * 80).reshape(64, 80)
+    for source in (x, x[:, ::-1], np.repeat(x, 2, 0)[::2], np.repeat(x, 2, 1)[:, ::2], x[:1]):
+        source = np.broadcast_to(source, x.shape)
+        target = np.zeros(x.size + 1)[1:].reshape(x.shape)
+        move(COMPILING.xp, on_device(target), on_device(source))
+        np.testing.assert_array_equal(target, source)
+    assert len(launched) == 5
+
+
 def test_plain_copies(launched: list[str]) -> None:
-    """Of few elements, between dtypes, along the same axis, without a compiler, of parts of elements."""
+    """Of few elements, between dtypes, without a compiler, of parts of elements."""
     x = np.arange(64.0 * 80).reshape(64, 80)
     records = np.zeros((80, 64), [("flag", "i1"), ("x", "f8")])
     records["x"] = x.T
-    cases = [
-        (x[:9, :9].T, "f8"),
-        (x.T, "f4"),
-        (x[:, ::-1], "f8"),
-        (x[::2], "f8"),
-        (records["x"], "f8"),
-    ]
-    for source, dtype in cases:
+    for source, dtype in ((x[:9, :9].T, "f8"), (x.T, "f4"), (records["x"], "f8")):
         target = np.zeros(source.shape, dtype)
         move(COMPILING.xp, on_device(target), on_device(source))
         np.testing.assert_array_equal(target, source)
     assert not launched
+
+
+def test_eager_copies_are_bound_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[str] = []
+    real = GpuBackend.bind
+
+    def bind(self: GpuBackend, op: str, *arguments: Any, **keywords: Any) -> Any:
+        bound.append(op)
+        return real(self, op, *arguments, **keywords)
+
+    monkeypatch.setattr(GpuBackend, "bind", bind)
+    clear_caches()
+    x = on_device(np.arange(6.0).reshape(2, 3))
+    for _ in range(3):
+        for y in (x, x.T, x.astype("f4")):
+            out = on_device(np.zeros(y.shape, y.dtype))
+            assert COMPILING.apply("copy", {}, y, out=out) is out
+            np.testing.assert_array_equal(out.view(np.ndarray), y.view(np.ndarray))
+    assert bound == ["copy"] * 3
+    for wrong in (np.zeros((3, 2)), np.zeros((2, 3), "f4")):
+        with pytest.raises(CallError, match=r"copy\(out=...\): out is "):
+            COMPILING.apply("copy", {}, x, out=on_device(wrong))
+    with pytest.raises(CallError, match="may overlap"):
+        COMPILING.apply("copy", {}, x, out=x)
+    with pytest.raises(Unsupported, match=r"operand 0 is a numpy\.ndarray"):
+        COMPILING.apply("copy", {}, np.zeros((2, 3)))

@@ -23,7 +23,6 @@ from einloom.backend.gpu.cuda.permutation import (
     EACH,
     THREADS,
     TILE_AXES,
-    gains,
     merged,
     permutation,
     planned,
@@ -236,15 +235,6 @@ def test_transpositions_hit_each_bank_once() -> None:
         across, down = plan.slots
         assert down == 1
         assert len({k * across % lanes for k in range(lanes)}) == lanes
-
-
-def test_where_a_walk_in_order_is_as_fast() -> None:
-    assert not gains(8, (64, 80), (80, 1), (160, 1))
-    assert not gains(8, (64, 80), (80, 1), (80, -1))
-    assert not gains(8, (4, 4, 64), (256, 64, 1), (256, 64, 1))
-    assert not gains(8, (64, 80), (80, 1), (0, 0))
-    assert gains(8, (64, 80), (1, 64), (1, 64))  # both column-major
-    assert gains(8, (8, 8, 64), (512, 64, 1), (64, 512, 1))
 
 
 @needs_nvrtc
