@@ -20,7 +20,7 @@ from .memory import address
 from .modules import Array, Module
 
 SMALL = 1 << 12  # elements: of fewer a copy is its launch
-_LAUNCHES: Quick[Callable[..., None] | Literal[False]] = Quick("copies on GPUs", 4096)
+_LAUNCHES: Quick[Callable[..., None] | Literal[False]] = Quick("cuda copies", 4096)
 """By module, shape, strides in bytes, size of an element and alignment: to find a kernel takes longer than to
 launch it. False: the module's own copy."""
 

@@ -41,7 +41,7 @@ OWN = {
     **dict.fromkeys(("take", "take_along_axis", "gather", "gather_dynamic_slice_sizes"), GATHERED),
     **dict.fromkeys(("scatter", "scatter_along_axis"), UPDATED),
     "threefry2x32": GATHERED,
-    **dict.fromkeys(("copy", "contiguous"), "own tiles where axes turn, else copies of CuPy"),
+    **dict.fromkeys(("copy", "contiguous"), "own tiles; of few elements copies of CuPy"),
 }
 """Ops with kernels of einloom's own; what these do not read goes by CuPy's functions."""
 FAMILIES = {

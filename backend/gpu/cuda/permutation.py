@@ -39,8 +39,11 @@ WIDE_EACH = {**EACH, 1: 8, 2: 8, 4: 8, 8: 8}
 HELD = (4, 8, 9, 12, 16)
 """For which texts are made: what a thread may hold costs time, whether it does or not."""
 LEAST = 1024  # elements of a tile, where larger ones would leave processors without any
+LEAST_MOVERS, MOST_MOVERS = 192, 320  # threads of a block that are at work where tiles are even,
+EVEN, EVEN_WIDE = 1152, 896  # and those of a processor, which so many registers allow
 TILE_AXES = 12
 OUTER = (4, 16, 64)  # axes of tiles that a text has room for
+Movers = tuple[int, int]
 BANKS = 128  # bytes that shared memory gives at once
 DIRECT = 128  # bytes along a common axis from which neither array gains by a tile's detour
 PROCESSORS = 132  # of an H100 or H200; on others the last tiles are spread less evenly
@@ -118,27 +121,36 @@ def _made(itemsize: int, shape: Shape, out: Axes, source: Axes, alignment: int) 
         max(LEAST, math.prod(a[0] for a in axes) // (2 * PROCESSORS)),
     )
     plan = planned(itemsize, axes, most, _is_direct(itemsize, axes))
-    volume = math.prod(plan.parts)
-    each = next(n for n in HELD if n * THREADS >= volume and slots_of(n) >= plan.places)
+    movers = movers_of(plan)
+    threads, each, blocks = THREADS, -(-plan.volume // THREADS), 3 if wide else 4
+    if movers:
+        threads = -(-max(movers) // 32) * 32
+        each = -(-plan.volume // min(movers))
+        blocks = (EVEN_WIDE if wide else EVEN) // threads
+    each = next(n for n in HELD if n >= each and (movers or slots_of(n) >= plan.places))
+    if each > 9 and not movers:
+        blocks = 3
     tiles = 0 if 0 in shape else plan.tiles
     room = next(n for n in OUTER if n >= len(plan.outer))
-    blocks = 3 if wide or each > 9 else 4  # of a processor, which so many registers allow
     index, word = "long long" if wide else "int", WORDS[itemsize]
-    slots = f"{each}, {slots_of(each)}" if plan.slots else str(each)
+    slots = next(slots_of(n) for n in HELD if slots_of(n) >= plan.places)
+    call = "permute_even" if movers else "permute" if plan.slots else "copy"
     text, name = unit(
         ("layout", "permutation"),
-        "permute" if plan.slots else "copy",
+        call,
         ENTRY,
         word=word,
-        threads=THREADS,
+        threads=threads,
         blocks=blocks,
-        geometry=f"Tiles<{index}, {room}>",
-        call=f"{'permute' if plan.slots else 'copy'}_tiles<{slots}, {word}, {index}, {room}>",
+        geometry=f"EvenTiles<{index}, {room}, {each}>" if movers else f"Tiles<{index}, {room}>",
+        call=f"{call}_tiles<{f'{each}, {slots}' if plan.slots else each}, {word}, {index}, {room}>",
     )
     # as many blocks as run at once: what a block computes first, it computes for all of its tiles
     grid = (max(1, min(tiles, blocks * PROCESSORS)), 1, 1)
-    geometry = plan.geometry(itemsize, tiles, room)
-    return CudaKernel(text, name, grid, (THREADS, 1, 1), ("out", "in"), geometry, wide)
+    geometry = plan.geometry(itemsize, tiles, room, movers)
+    if movers:
+        geometry = (*geometry, *plan.distances(itemsize, movers, each))
+    return CudaKernel(text, name, grid, (threads, 1, 1), ("out", "in"), geometry, wide)
 
 
 # ---- tiles ------------------------------------------------------------------------------------
@@ -171,16 +183,24 @@ class Plan:
         return math.prod(axis[0] for axis in self.outer)
 
     @property
+    def volume(self) -> int:
+        return math.prod(self.parts)
+
+    @property
     def places(self) -> int:
         """Elements of shared memory, gaps included."""
         steps = zip(self.parts, self.slots, strict=True) if self.slots else ()
         return 1 + sum((n - 1) * step for n, step in steps)
 
-    def geometry(self, itemsize: int, tiles: int, room: int) -> tuple[int, ...]:
-        """Numbers of the struct `Tiles`, in its order."""
+    def geometry(
+        self, itemsize: int, tiles: int, room: int, movers: Movers | None = None
+    ) -> tuple[int, ...]:
+        """Numbers of the struct `Tiles`, in its order; its walks are of as many elements as there are movers,
+        or of all."""
+        read, written = movers or (0, 0)
         walks = (
-            *self._walk(self.source, 2, itemsize),
-            *self._walk(self.target, 1, itemsize << 16),
+            *self._walk(self.source, 2, itemsize, read),
+            *self._walk(self.target, 1, itemsize << 16, written),
         )
         cut = [
             (
@@ -205,22 +225,93 @@ class Plan:
             *(number for column in zip(*outer, strict=True) for number in column),
         )
 
-    def _walk(self, order: tuple[int, ...], array: int, scale: int) -> tuple[int, ...]:
+    def distances(self, itemsize: int, movers: Movers, each: int) -> tuple[int, ...]:
+        """Numbers of the struct `EvenTiles` behind those of `Tiles`."""
+        columns: list[int] = []
+        axes = []
+        for order, array, count in zip((self.source, self.target), (2, 1), movers, strict=True):
+            first, rest = self._cut(order, count)
+            axes.append(len(first))
+            far, slot = [0], [0]
+            for a, n, step in rest:  # the faster axis is walked within the slower one
+                far = [x + k * step * self.axes[a][array] for k in range(n) for x in far]
+                slot = [x + k * step * self.slots[a] * itemsize for k in range(n) for x in slot]
+            gap = [0] * (each - len(far))
+            columns += [*far, *gap, *slot, *gap]
+        return (*movers, *(self.volume // count for count in movers), *axes, *columns)
+
+    def _cut(
+        self, order: tuple[int, ...], movers: int
+    ) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
+        """A walk's first `movers` elements, and what is walked beyond: axes, lengths and first steps."""
+        found = cut_at([self.parts[a] for a in order], movers)
+        assert found is not None
+        whole, part = found
+        first = [(a, self.parts[a], 1) for a in order[:whole]]
+        rest = [(a, self.parts[a], 1) for a in order[whole:]]
+        if part > 1:
+            (a, n, _), *rest = rest
+            first.append((a, part, 1))
+            rest = [(a, n // part, part), *rest]
+        return first, rest
+
+    def _walk(
+        self, order: tuple[int, ...], array: int, scale: int, movers: int = 0
+    ) -> tuple[int, ...]:
         order = order if self.slots else self.target
+        sizes = [(a, self.parts[a], 1) for a in order]
+        if movers:
+            sizes, _ = self._cut(order, movers)
         rows = [
             (
-                self.parts[a],
-                inverse(self.parts[a]),
+                n,
+                inverse(n),
                 self.axes[a][array],
                 scale * self.slots[a] if self.slots else 0,
             )
-            for a in order
+            for a, n, _ in sizes
         ]
         rows += [(1, inverse(1), 0, 0)] * (TILE_AXES - len(rows))
         return tuple(number for column in zip(*rows, strict=True) for number in column)
 
     def _before(self, order: tuple[int, ...], axis: int) -> int:
         return math.prod(self.parts[a] for a in order[: order.index(axis)])
+
+
+def cut_at(sizes: Sequence[int], count: int) -> tuple[int, int] | None:
+    """How many of the sizes, and which divisor of the next one, make `count`, the fastest first.
+
+    >>> cut_at([32, 64], 256), cut_at([3, 3, 5], 9), cut_at([3, 5], 9)
+    ((1, 8), (2, 1), None)
+    """
+    for whole, n in enumerate(sizes):
+        if count % n:
+            return (whole, count) if n % count == 0 else None
+        count //= n
+        if count == 1:
+            return whole + 1, 1
+    return None
+
+
+def movers_of(plan: Plan) -> Movers | None:
+    """Threads that read a tile and threads that write it, if the elements of each lie at distances from its
+    first one that are the same for all threads: as many as a block usually has, or about so many.
+
+    >>> movers_of(planned(8, [(64, 1, 64), (64, 64, 1)], 2304, False))
+    (256, 256)
+    >>> movers_of(planned(8, [(3, 1, 2187), (2187, 3, 1)], 2304, False))
+    (243, 243)
+    """
+    if not plan.slots:
+        return None
+    counts = [*range(THREADS, LEAST_MOVERS - 1, -1), *range(THREADS + 1, MOST_MOVERS + 1)]
+    found = []
+    for order in (plan.source, plan.target):
+        sizes = [plan.parts[a] for a in order]
+        fit = (n for n in counts if n * HELD[-1] >= plan.volume and cut_at(sizes, n))
+        found.append(next(fit, 0))
+    read, written = found
+    return (read, written) if read and written else None
 
 
 def inverse(n: int) -> int:

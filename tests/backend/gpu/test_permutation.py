@@ -21,9 +21,11 @@ from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.cuda.permutation import (
     BANKS,
     EACH,
+    LEAST,
     THREADS,
     TILE_AXES,
     merged,
+    movers_of,
     permutation,
     planned,
     slots_of,
@@ -107,6 +109,11 @@ SHAPES = (  # of the source's memory, permutation: tiles cut along no, one and b
         (2, 1, 0),
     ),  # previously failed: three axes were cut, and a tile has numbers of two
     ((33, 49, 25, 17), (3, 1, 2, 0)),
+    ((2, 3, 2, 2, 3, 2, 2, 3, 2, 3, 2, 5), (9, 4, 6, 2, 10, 0, 8, 1, 3, 7, 5, 11)),
+    ((6, 78, 40, 2), (2, 0, 1, 3)),
+    ((34, 17, 16, 6), (3, 1, 2, 0)),
+    ((72, 6, 4, 12), (3, 0, 2, 1)),
+    ((12, 36, 72), (1, 2, 0)),
 )
 
 
@@ -226,6 +233,32 @@ def test_plans(seed: int) -> None:
     assert (
         slots_of(EACH[itemsize]) * itemsize < 1 << 15
     )  # half of a number of 32 bits, which has a sign
+
+
+def test_even_tiles() -> None:
+    """Those of which a thread computes one place: among the cases are such with tiles that are not full, with
+    more threads that read than write and the other way round, and tiles that are not even."""
+    found = set()
+    for dtype, number, alignment in TURNED:
+        target, source, _ = turned(dtype, number)
+        kernel = aligned(target, source, alignment)
+        axes = merged(target.shape, strides_of(target), strides_of(source))
+        itemsize, axes = widened(target.itemsize, axes, alignment)
+        most = min(EACH[itemsize] * THREADS, max(LEAST, target.nbytes // itemsize // 264))
+        plan = planned(itemsize, axes, most, False)
+        movers = movers_of(plan)
+        if not kernel.name.startswith("permute"):
+            continue
+        assert kernel.name.startswith("permute_even") == (movers is not None)
+        if movers is None:
+            found.add("not even")
+            continue
+        read, written = movers
+        found.add("full" if not plan.uneven else "not full")
+        found.add("readers" if read > written else "writers" if written > read else "as many")
+        assert max(movers) <= kernel.block[0] < max(movers) + 32
+        assert plan.volume % read == plan.volume % written == 0
+    assert found == {"not even", "full", "not full", "readers", "writers", "as many"}
 
 
 def test_transpositions_hit_each_bank_once() -> None:

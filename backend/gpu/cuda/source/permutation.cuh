@@ -89,14 +89,14 @@ __device__ __forceinline__ unsigned whole(unsigned x) {
 // computes for each element would be kept in registers from one tile to the next.
 template <int EACH, class Index, int OUTER>
 __device__ unsigned inside(const Tiles<Index, OUTER>& g, const Index (&before)[2], const Index (&left)[2],
-                           unsigned all) {
+                           unsigned all, unsigned movers = MOVERS) {
     if (left[0] >= g.length[0] && left[1] >= g.length[1]) return all;
     unsigned found = 0;
 #pragma unroll 1
     for (int k = 0; k < EACH; ++k) {
         bool there = true;
         for (int axis = 0; axis < 2; ++axis) {
-            const unsigned steps = quotient(threadIdx.x + k * MOVERS, before[axis]);
+            const unsigned steps = quotient(threadIdx.x + k * movers, before[axis]);
             const unsigned here = steps - quotient(steps, g.inverse[axis]) * (unsigned)g.length[axis];
             there = there && (Index)here < left[axis];
         }
@@ -179,7 +179,69 @@ __device__ void permute_tiles(T* out, const T* in, const Tiles<Index, OUTER>& g)
     }
 }
 
-// The same without shared memory: both arrays are walked in the order of the target.
+// Tiles whose elements a thread finds at distances from its first one that are the same for all threads: of
+// the source those of number threadIdx.x, threadIdx.x + movers[0], ..., of the target with movers[1] in
+// between, each[0] and each[1] of them. The walks are those of the first elements.
+template <class Index, int OUTER, int EACH>
+struct EvenTiles {
+    Tiles<Index, OUTER> tiles;
+    Index movers[2], each[2], axes[2];
+    Index source_far[EACH], source_slot[EACH], target_far[EACH], target_slot[EACH];
+};
+
+// Which elements of a walk a thread has.
+template <int EACH, class Index, int OUTER>
+__device__ unsigned evenly(const EvenTiles<Index, OUTER, EACH>& even, int walk) {
+    return whole(threadIdx.x < (unsigned)even.movers[walk] ? (1u << even.each[walk]) - 1 : 0);
+}
+
+// `permute_tiles` of these: a thread finds the places of one element, and keeps no others.
+template <int EACH, int SLOTS, class T, class Index, int OUTER>
+__device__ void permute_even_tiles(T* out, const T* in, const EvenTiles<Index, OUTER, EACH>& even) {
+    __shared__ T tile[SLOTS];
+    __shared__ Index origins[BATCH][4];
+    const Tiles<Index, OUTER>& g = even.tiles;
+    const Index mine = (g.tiles - (Index)blockIdx.x + (Index)gridDim.x - 1) / (Index)gridDim.x;
+    const unsigned readers = (unsigned)even.movers[0], writers = (unsigned)even.movers[1];
+    const unsigned ours = evenly(even, 0), theirs = evenly(even, 1);
+    fill_origins(g, (Index)0, mine, origins);
+    Index from[1], to[1];
+    unsigned slots[1] = {};
+    places(g.source, (int)even.axes[0], from, slots);
+    places(g.target, (int)even.axes[1], to, slots);
+    const unsigned put = slots[0] & 0xffff, take = slots[0] >> 16;
+    T held[EACH];
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) held[k] = T();
+    __syncthreads();
+    Index start = origins[0][0], left[2] = {origins[0][2], origins[0][3]};
+    if (mine > 0)
+        read_tile(in, origins[0][1] + from[0], even.source_far,
+                  inside<EACH>(g, g.source_before, left, ours, readers), held);
+    for (Index next = 1; next <= mine; ++next) {
+#pragma unroll
+        for (int k = 0; k < EACH; ++k)
+            if (ours >> k & 1) at_byte(tile, put + (unsigned)even.source_slot[k]) = held[k];
+        const int place = (int)(next % BATCH);
+        if (!place) fill_origins(g, next, mine, origins);  // nobody reads the old ones any more
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < EACH; ++k)
+            if (theirs >> k & 1) held[k] = at_byte(tile, take + (unsigned)even.target_slot[k]);
+        write_tile(out, start + to[0], even.target_far,
+                   inside<EACH>(g, g.target_before, left, theirs, writers), held);
+        if (next < mine) {
+            start = origins[place][0];
+            left[0] = origins[place][2];
+            left[1] = origins[place][3];
+            read_tile(in, origins[place][1] + from[0], even.source_far,
+                      inside<EACH>(g, g.source_before, left, ours, readers), held);
+        }
+        __syncthreads();
+    }
+}
+
+// Tiles without shared memory: both arrays are walked in the order of the target.
 template <int EACH, class T, class Index, int OUTER>
 __device__ void copy_tiles(T* out, const T* in, const Tiles<Index, OUTER>& g) {
     __shared__ Index origins[BATCH][4];
