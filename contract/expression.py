@@ -148,11 +148,12 @@ class Expression:
 
     def _fast_there(self) -> Callable[..., Any] | None:
         """For arrays of a device."""
-        if self._executable.is_view:  # of an operand: never the operand itself
-            return None
         backend, count = cast(Any, self.backend), len(self._specs)
         executable = cast(Executable, self._executable)
-        run = executable.repeated(count) if self._graphs else executable.settled()
+        if executable.is_view:
+            run = _of_its_own(executable.settled())
+        else:
+            run = executable.repeated(count) if self._graphs else executable.settled()
         kind, card = backend.xp.ndarray, backend.sole_ordinal
         if count > FEW:
             return checking_many(self._specs, run, self._held, kind, card)
@@ -502,6 +503,16 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"<Expression of {len(self._free)} arrays, {len(self.program.instructions)} instructions>"
+
+
+def _of_its_own(run: Callable[..., Any]) -> Callable[..., Any]:
+    """`run`, with a view of an operand where it gives the operand itself."""
+
+    def shown(*arrays: Any) -> Any:
+        result = run(*arrays)
+        return result.view() if any(result is x for x in arrays) else result
+
+    return shown
 
 
 def _target(out: Any) -> Any:

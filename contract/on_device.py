@@ -11,6 +11,7 @@ from .._base.errors import OptionError, ShapeError
 from .._base.options import get_options
 from ..backend import get
 from ..backend.choice import check_together
+from ..backend.lent import overlap
 from ..backend.protocol import Backend
 from ..backend.spec import ArraySpec
 from ..program.executable import Executable
@@ -162,7 +163,7 @@ def deliver_on(
     found = executable(*operands)
     result, exponent = found if plan.strip_exponent else (found, None)
     if out is not None:
-        if executable.is_view:  # `out` may be what the view shows
+        if executable.is_view and overlap(out, result):
             result = backend.apply("copy", {}, result)
         result = backend.assign(out, result, alpha, beta)
     elif alpha != 1:

@@ -47,6 +47,7 @@ from .arrays import Binder, filled
 from .graphs import Captured, can_capture
 from .memory import address, array_at
 from .modules import Module, companion, load
+from .move import move
 from .streams import EventClock, across
 
 BINDERS: dict[str, Binder] = {
@@ -296,13 +297,21 @@ class GpuBackend:
         if target.dtype.kind == "b":
             alpha, beta = bool(alpha), bool(beta)
         with self._on():
+            is_added = bool(beta != 0)
+            if alpha == 1 and not is_added and self._moves(target, source):
+                return move(self.xp, target, source)
             total = source if alpha == 1 else source * alpha
-            if beta != 0:
+            if is_added:
                 total = total + (target if beta == 1 else target * beta)
             if total.dtype.kind == "c" and target.dtype.kind != "c":
                 total = total.real
             self.xp.copyto(target, total, casting="unsafe")
         return target
+
+    def _moves(self, target: Any, source: Any) -> bool:
+        """Whether an assignment is a copy within this device, from other memory."""
+        is_here = self._is_here(target) and self._is_here(source)
+        return is_here and bool(target.dtype == source.dtype) and not overlap(target, source)
 
     def gemm_batch(
         self,

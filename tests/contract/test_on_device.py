@@ -6,6 +6,7 @@ import importlib
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -413,3 +414,40 @@ def test_constants_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     y = up(x)
     expression = einloom.compile("ab,bc->ac", (2, 2), y, constants=(1,), device="gpu")
     np.testing.assert_array_equal(down(expression(y)), x @ x)
+
+
+@pytest.mark.parametrize("equation", ["ab->ba", "ab->ab", "aab->ab", "ab"])
+def test_views_are_no_operands(equation: str) -> None:
+    """A view is another array of the same memory, in every call of an equation."""
+    x = np.arange(27.0).reshape(3, 3, 3) if equation[:2] == "aa" else np.arange(6.0).reshape(2, 3)
+    given, want = up(x), np.einsum(equation, x)
+    expression = Expression(einloom.plan(equation, x), backend=GPU)
+    calls: tuple[Any, ...] = (partial(einloom.einsum, equation), expression)
+    for call in calls:
+        for _ in range(4):
+            found = call(given)
+            assert found is not given
+            np.testing.assert_array_equal(down(found), want)
+            assert np.shares_memory(down(found), x)
+
+
+def test_views_into_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One copy, unless the target lies in what the view shows."""
+    copied: list[str] = []
+    real = GpuBackend.apply
+
+    def apply(self: GpuBackend, op: str, *arguments: Any, **keywords: Any) -> Any:
+        copied.append(op)
+        return real(self, op, *arguments, **keywords)
+
+    monkeypatch.setattr(GpuBackend, "apply", apply)
+    x = np.arange(9.0).reshape(3, 3)
+    want, out = x.T.copy(), np.empty((3, 3))
+    for _ in range(3):
+        assert down(einloom.einsum("ab->ba", up(x), out=up(out))) is not None
+        np.testing.assert_array_equal(out, want)
+    assert not copied
+    given = up(x)
+    einloom.einsum("ab->ba", given, out=given)
+    np.testing.assert_array_equal(down(given), want)
+    assert copied == ["copy"]
