@@ -2,7 +2,8 @@
 
 Strides are free, so that nothing is transposed before. The sum over the contracted axes is one loop in the
 order of the left operand's memory: for a few elements to be summed, where a call of BLAS for each matrix, or
-one whose tiles stay mostly empty, has more to set up than to compute.
+one whose tiles stay mostly empty, has more to set up than to compute. Large results that sum nothing go to
+`outer`.
 """
 
 from __future__ import annotations
