@@ -47,10 +47,32 @@ def test_permutations(dtype: str, rng: np.random.Generator) -> None:
         ((70, 80), (1, 0)),
         ((33, 7, 40), (2, 1, 0)),
         ((2,) * 14, (13, *range(13))),
+        ((2,) * 20, tuple(range(19, -1, -1))),
+        ((3,) * 12, (11, 3, 7, 0, 9, 5, 1, 8, 2, 10, 4, 6)),
+        ((1030, 1001), (1, 0)),
+        ((72, 6, 40, 12), (3, 0, 2, 1)),
+        ((36, 11, 34, 16), (2, 3, 1, 0)),
     ):
         x = rng.integers(0, 100, shape).astype(dtype)
         found = contiguous(gpu.xp, gpu.to_device(x).transpose(order))
         np.testing.assert_array_equal(gpu.to_host(found), x.transpose(order))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f2", "f4", "f8", "c8", "c16"])
+def test_outer_products(dtype: str, rng: np.random.Generator) -> None:
+    """At addresses that allow wide reads and writes and at such as do not, of odd sizes too."""
+    for n, first in ((1500, 0), (1501, 0), (1500, 1)):
+        x, y = (rng.integers(0, 9, n + first).astype(dtype) for _ in range(2))
+        on = up(x)[first:], up(y)[first:]
+        want = np.multiply.outer(x[first:], y[first:])
+        np.testing.assert_array_equal(down(einloom.einsum("i,j->ij", *on)), want)
+        np.testing.assert_array_equal(down(einloom.einsum("i,j->ji", *on)), want.T)
+        both = up(want)
+        found = einloom.einsum("ij,ij->ij", both[first:], both[first:])
+        np.testing.assert_array_equal(down(found), want[first:] * want[first:])
+        room = up(np.zeros((n, n + 1), dtype))
+        einloom.einsum("i,j->ij", *on, out=room[:, 1:])
+        np.testing.assert_array_equal(down(room)[:, 1:], want)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

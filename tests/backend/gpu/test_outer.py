@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.backend.backends import COMPILING
 from tests.backend.gpu.emulator import Emulator, guarded, needs_compiler, strides_of, untouched
+from tests.backend.gpu.launches import launches
 from tests.backend.gpu.nvrtc import ARCHITECTURES, compile_all, needs_nvrtc
+from tests.backend.stand_in import DeviceArray
 
 from einloom.backend.gpu.cuda import products as module
 from einloom.backend.gpu.cuda.kernel import CudaKernel
@@ -177,6 +180,23 @@ def test_which_results_are_large_enough() -> None:
 
     assert 8 * 1024**2 >= module.MANY > 8 * 256**2
     assert (name(256), name(1024)) == ("products", "outer")
+
+
+@needs_compiler
+def test_large_products_of_the_backend() -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(n + 1)[1:].view(DeviceArray) for n in (1024, 601))
+    attrs = {"batch": ((), ()), "contracting": ((), ())}
+    with launches() as names:
+        for _ in range(2):
+            found = COMPILING.apply("dot_general", attrs, x, y)
+            want = np.multiply.outer(x.view(np.ndarray), y.view(np.ndarray))
+            np.testing.assert_array_equal(found.view(np.ndarray), want)
+        room = np.zeros((1024, 603)).view(DeviceArray)
+        COMPILING.apply("dot_general", attrs, x, y, out=room[:, 1:-1])
+    assert names == ["outer"] * 3
+    np.testing.assert_array_equal(room.view(np.ndarray)[:, 1:-1], want)
+    assert not room.view(np.ndarray)[:, [0, -1]].any()
 
 
 @needs_nvrtc
