@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ ORDERS = (2, 4, 8, 16, 32, 64, 128, 256)
 ELEMENTS = 1 << 24  # of a batch of systems, and of transforms
 UNCHECKED = "einloom, unchecked"
 SPECTRAL = 1 << 20  # of a batch whose eigenvalues are wanted: peers go from one matrix to the next
+AGAIN = 12  # calls after which a contraction is a graph
 LENGTHS = (1 << 10, 1 << 16, 1 << 20, 3 * 5 * 7 * 11 * 13)
 
 
@@ -362,6 +364,15 @@ def overhead(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
     for how, call in (("called", partial(run, x)), ("as a graph", run.capture(x))):
         seconds = queueing(xp, call, 3 if quick else 200)
         facts[f"each instruction, {how}"] = f"{seconds / steps * 1e6:.2f} us"
+    labels = [chr(192 + k) for k in range(steps + 1)]
+    equation = ",".join(f"{a}{b}" for a, b in pairwise(labels)) + f"->{labels[0]}{labels[-1]}"
+    arrays = [x] * steps
+    expression = Expression(einloom.plan(equation, *arrays), backend=backend)
+    again = partial(expression, *arrays)
+    for _ in range(AGAIN):
+        again()
+    seconds = queueing(xp, again, 3 if quick else 200)
+    facts["each step of a contraction, called again"] = f"{seconds / (steps - 1) * 1e6:.2f} us"
     yield CaseResult("host time", facts=facts)
 
 
