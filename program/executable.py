@@ -22,7 +22,7 @@ from weakref import ref
 import numpy as np
 
 from .._base.errors import Unsupported
-from .._base.options import num_threads, options
+from .._base.options import get_options, num_threads, options
 from ..backend.protocol import Backend, Kernel
 from ..backend.spec import ArraySpec, Axes
 from .bindings import check_values
@@ -75,7 +75,7 @@ class Executable:
     ) -> None:
         # a part of a program that was verified and scheduled whole is so too
         self.program, self.backend = program if scheduled else verify(program), backend
-        self.compiling = Compiling.now()
+        self.compiling, self._graphs = Compiling.now(), get_options().graphs
         self.schedule: Schedule = scheduled or schedule(
             program, backend, fused=fuse, limit=limit, fork=fork
         )
@@ -153,6 +153,9 @@ class Executable:
             check_values(self.program.indices, indices)
         run = self.run if not donate else self._onto(donate, arrays, out)
         if out is None:
+            again = None if indices or donate else self._again
+            if again is not None and self._are_mine(arrays):
+                return again(*arrays)
             return run(*arrays, *indices)
         if not self._fills(out):
             return self.backend.assign(out, run(*arrays, *indices))
@@ -232,6 +235,8 @@ class Executable:
         alike = getattr(backend, "repeated", None)
         if alike is None or len(program.outputs) != 1 or self._not_captured() is not None:
             return plain
+        if any(program.outputs[0] in self._showing(slot) for slot in program.inputs):
+            return plain  # a view stays one
         steps = sum(not ins.is_view for ins in program.instructions)
         ends = (*program.inputs[:varying], *program.outputs)
         relayed = sum(program.slots[slot].nbytes for slot in ends)
@@ -239,6 +244,22 @@ class Executable:
         nbytes = relayed + (made if made <= cast(Any, backend).most_at_once else peak)
         found: Callable[..., Any] = alike(plain, self._in_lanes, varying, steps, relayed, nbytes)
         return found
+
+    @cached_property
+    def _again(self) -> Callable[..., Any] | None:
+        """`repeated` for a call of arrays alone, where that is more than `run`."""
+        if self.backend.name == "cpu" or not self._graphs or self.program.indices:
+            return None
+        found = self.repeated(len(self.program.inputs))
+        return None if found is self.run else found
+
+    def _are_mine(self, arrays: Sequence[Any]) -> bool:
+        """Whether arrays are what the program is for: a graph copies as many bytes as were recorded."""
+        specs = self.program.specs(self.program.inputs)
+        return len(arrays) == len(specs) and all(
+            x.shape == spec.shape and x.dtype == spec.dtype
+            for x, spec in zip(arrays, specs, strict=True)
+        )
 
     def _not_captured(self) -> Instruction | None:
         """The first instruction that cannot be part of a CUDA graph."""

@@ -27,6 +27,7 @@ from einloom.backend.gpu.cuda import relay
 from einloom.backend.gpu.lanes import InLanes, Piece, turns
 from einloom.backend.gpu.replay import KEPT, Replay, alike, order_of
 from einloom.contract.expression import Expression
+from einloom.program.executable import Executable
 
 CHAIN = "ij,jk,kl,lm->im"
 SHAPES = (6, 7), (7, 5), (5, 9), (9, 4)
@@ -354,3 +355,33 @@ def test_memory_is_bounded_and_given_back(monkeypatch: pytest.MonkeyPatch) -> No
     einloom.clear_caches()
     assert not played()
     np.testing.assert_array_equal(third(*arrays).view(np.ndarray), want)
+
+
+@needs_compiler
+def test_programs() -> None:
+    """Called as they are, without an expression; what shows an input goes on showing it."""
+
+    def chain(x: Any, y: Any) -> Any:
+        return einloom.einsum("ij,jk->ik", abs(x) + x * x, y) * 2
+
+    with einloom.options(small=0):
+        run = Executable(
+            einloom.trace(chain, (3, 4), (4, 5), dtype="float32").bind([(3, 4), (4, 5)]), COMPILING
+        )
+    for seed in range(4):
+        x, y = drawn([(3, 4), (4, 5)], seed, "f4")
+        want = chain(*(np.asarray(one.view(np.ndarray)) for one in (x, y)))
+        np.testing.assert_array_equal(run(x, y).view(np.ndarray), want)
+        out = np.empty((3, 5), "f4").view(DeviceArray)
+        assert run(x, y, out=out) is out
+        np.testing.assert_array_equal(out.view(np.ndarray), want)
+    assert played() == 1
+    shows = Executable(
+        einloom.trace(lambda x: einloom.einsum("ij->ji", x), (3, 4), dtype="float32").bind(
+            [(3, 4)]
+        ),
+        COMPILING,
+    )
+    for _ in range(3):
+        assert np.may_share_memory(shows(x), x)
+    assert played() == 1
