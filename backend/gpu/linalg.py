@@ -1,7 +1,7 @@
 """Factorisations and solves of batches of matrices over an array module.
 
-Orders up to 32 of Cholesky, to 160 of solve and to 24 of eigh have kernels of their own, one launch for the
-whole batch, and so has svd with min(m, n) up to 128: large ones as far as a block's memory holds a matrix.
+Orders up to 32 of Cholesky and eigh, and to 160 of solve, have kernels of their own, one launch for the whole
+batch, and so has svd with min(m, n) up to 128: large ones as far as a block's memory holds a matrix.
 The others go to cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array module first
 and then what those of `backend.cpu.linalg` take; dtypes are float32, float64, complex64 and complex128, batch
 shapes are equal. Numerical failure is data: `info` is int32 of the batch shape, on the device, so that
@@ -28,9 +28,6 @@ from .modules import Array, Module, companion
 from .routines import routines
 
 TRANSPOSED = {"N": "T", "T": "N"}
-JACOBI = {True: 24, False: 16}
-"""Orders of eigh up to which our own kernel is sooner than cuSOLVER: with vectors, and for values alone,
-which cost it as much. Measured on an H200."""
 
 
 def cholesky(xp: Module, a: Array, lower: bool = True) -> tuple[Array, Array]:
@@ -206,7 +203,7 @@ def qr(xp: Module, a: Array, mode: str) -> tuple[Array, ...]:
 def eigh(
     xp: Module, a: Array, lower: bool = True, vectors: bool = True
 ) -> tuple[Array, Array | None, Array]:
-    """a v = v diag(w) with w rising, by one triangle.
+    """a v = v diag(w) with w rising, by one triangle; no vectors, nothing that they cost.
 
     CuPy 14's gives NaN for a matrix of zeros (cupy#6539): one gets a diagonal of ones for the while.
     """
@@ -215,11 +212,14 @@ def eigh(
     real = np.dtype(a.dtype.char.lower())
     if not a.size:
         return xp.zeros(a.shape[:-1], real), xp.zeros(a.shape, a.dtype), no_failure(xp, a)
-    w, v = xp.empty(a.shape[:-1], real), xp.empty(a.shape, a.dtype)
-    info = xp.empty(a.shape[:-2], np.int32)
-    n = a.shape[-1]
-    if n <= JACOBI[vectors] and _launched(xp, eigen.eigh, w, v, info, a):
-        return w, v, info
+    if can_launch(xp) and a.shape[-1] <= matrices.MOST:
+        w, info = xp.empty(a.shape[:-1], real), xp.empty(a.shape[:-2], np.int32)
+        v = xp.empty(a.shape, a.dtype) if vectors else None
+        if v is None:
+            if _launched(xp, eigen.eigvalsh, w, info, a):
+                return w, None, info
+        elif _launched(xp, eigen.eigh, w, v, info, a):
+            return w, v, info
     a, lost = cleared(xp, a)
     if a.ndim > 2 and (found := routines(xp).syev(flat(xp, a), vectors)) is not None:
         w, v, info = (None if x is None else x.reshape(*a.shape[:-2], *x.shape[1:]) for x in found)

@@ -22,7 +22,7 @@ _ON_H200 = """
 """
 RAN: dict[str, str] = dict.fromkeys(_ON_H200.split(), "NVIDIA H200, 2026-11-26")
 """Card and date of the last complete run of an op's laws on a GPU; an op that is not here has run on none."""
-RAN["eigh"] += ", its kernel changed since"
+RAN["eigh"] += ", its kernel is new since"
 WAYS = {
     "elementwise": "ufuncs of CuPy, one launch each",
     "structural": "copies of CuPy",
@@ -52,7 +52,7 @@ FAMILIES = {
     "solve": "own kernels to order 160 as a block holds it, then getrf and getrs",
     "qr": "cuSOLVER's geqrf, one matrix after another",
     "svd": "own kernel to min(m, n) = 128 as a block holds it, then cuSOLVER's gesvd, one by one",
-    "eigh": "own kernel to order 24, to 16 without vectors, then cuSOLVER's Xsyev, syevd for one matrix",
+    "eigh": "own kernel to order 32, then cuSOLVER's Xsyev, syevd for one matrix",
     "eig": "cuSOLVER's Xgeev, one matrix after another",
 }
 """Ops of linear algebra, which run as extension families; the other families are made of these."""

@@ -1,8 +1,18 @@
-"""Eigenvalues and eigenvectors of many small Hermitian matrices in one launch, by Jacobi's rotations.
+"""Eigenvalues and eigenvectors of many small Hermitian matrices in one launch, without a barrier.
 
-A sweep turns every pair of columns once, in rounds of pairs that have nothing in common, so that all lanes
-of a matrix work side by side: R. P. Brent and F. T. Luk, "The solution of singular-value and symmetric
-eigenvalue problems on multiprocessor arrays" (SIAM J. Sci. Stat. Comput. 6, 1985).
+A matrix lies in the registers of as many lanes of a warp as it has rows, several matrices in one warp.
+Householder's reflectors make it tridiagonal, and real if it is complex, as LAPACK's hetd2 does (G. H. Golub
+and C. F. Van Loan, "Matrix Computations", 4th ed., 2013, 8.3.1). Then there are two ways:
+
+- Values alone: each lane finds one by bisection, counting sign changes of the leading minors of T - x
+  (W. Barth, R. S. Martin and J. H. Wilkinson, "Calculation of the eigenvalues of a symmetric tridiagonal
+  matrix by the method of bisection", Numer. Math. 9, 1967, there with quotients). So all lanes have work,
+  where QL has rotations that wait for one another.
+- With vectors: QL with implicit shifts (A. Dubrulle, R. S. Martin and J. H. Wilkinson, "The implicit QL
+  algorithm", Numer. Math. 12, 1968; LAPACK's steqr), which turns the product of the reflectors along, a row
+  in each lane.
+
+Both are stable backward: errors are some rounding errors of the largest eigenvalue, small ones included.
 """
 
 from __future__ import annotations
@@ -11,106 +21,160 @@ import numpy as np
 
 from .kernel import MOST_BLOCKS, CudaKernel, kept
 from .layout import Operand, index_type, layout
-from .matrices import DTYPES, LANES, MOST, SHARED
-from .text import unit
+from .matrices import DTYPES, FILES, MOST
+from .text import fill, unit
 from .types import TYPES, DType
 
+WARP = 32
+WARPS = 2  # of a block: few, so that a small batch reaches all processors; 32 blocks fill one
+
 ENTRY = """
-extern "C" __global__ void $name(
-    $real* w, $type* vectors, int* info, const $type* source, Matrices<$batch, 4, $index> g) {
+extern "C" __launch_bounds__($threads) __global__ void $name(
+    $arrays, Matrices<$batch, $count, $index> g) {
     typedef $index Index;
     typedef $type T;
-    const int N = $order, lane = threadIdx.x, row = threadIdx.y;
-    __shared__ T all_a[$rows][N][N + 1], all_v[$rows][N][N + 1];
-    __shared__ Rotation<T> all_turns[$rows][(N + 1) / 2];
-    __shared__ int busy, all_bad[$rows];
+    typedef $real R;
+    const int N = $order, LANES = $lanes, SLOTS = $slots, lane = threadIdx.x, row = threadIdx.y;
+    alignas(128) __shared__ T all[$rows * LANES / WIDTH][SLOTS + 1][WIDTH];
+    T* const slots = all[row * LANES / WIDTH][0] + row * LANES % WIDTH;
+    T* const products = slots + SLOTS * WIDTH;
     for (Index first = (Index)blockIdx.x * $rows; first < g.batch.count;
          first += (Index)gridDim.x * $rows) {
         const bool mine = first + row < g.batch.count;
-        Index at[4];
+        Index at[$count];
         g.batch.offsets(mine ? first + row : first, at);
-        T (&a)[N][N + 1] = all_a[row];
-        T (&v)[N][N + 1] = all_v[row];
-        if (lane == 0) all_bad[row] = 0;
-        __syncthreads();
-        if (lane < N)
-            for (int i = lane; i < N; ++i) {  // of the lower triangle
-                const T x = source[at[3] + i * g.row[3] + lane * g.column[3]];
-                a[i][lane] = x;
-                a[lane][i] = op::conj(x);
-                const $real size = op::absolute(x);
-                if (size - size != 0) all_bad[row] = 1;  // no number, or of no finite modulus
-            }
-        __syncthreads();
-        const int failed = diagonalise<N>(a, v, all_turns[row], &busy, ($real)$eps);
-        __syncthreads();
-        if (mine && lane < N) {
-            const $real mine_w = op::real(a[lane][lane]);
-            if (mine_w - mine_w != 0) all_bad[row] = 1;
-            int rank = 0;  // among rising eigenvalues; NaN stays where it is
-            for (int j = 0; j < N; ++j) {
-                const $real other = op::real(a[j][j]);
-                rank += other < mine_w || (!(other > mine_w) && j < lane);
-            }
-            w[at[0] + rank * g.row[0]] = mine_w;
-            for (int i = 0; i < N; ++i)
-                vectors[at[1] + i * g.row[1] + rank * g.column[1]] = v[i][lane];
+        T a[N];
+        unsigned word = 0;
+        #pragma unroll
+        for (int j = 0; j < N; ++j) {  // of the lower triangle
+            const int i = lane > j ? lane : j, column = lane > j ? j : lane;
+            T x = to<T>((R)0);
+            if (lane < N) x = source[at[$from] + i * g.row[$from] + column * g.column[$from]];
+            if (lane == j) x = to<T>(op::real(x));
+            a[j] = lane < j ? op::conj(x) : x;
+            const unsigned here = word_of(x);
+            word = here > word ? here : word;
         }
-        __syncthreads();
-        if (mine && lane == 0) info[at[2]] = failed || all_bad[row];
-        __syncthreads();
+        word = largest<LANES>(word);
+        const bool finite = word < infinite_word<R>();
+        const R scale = Words<R>::scale(word);
+        #pragma unroll
+        for (int j = 0; j < N; ++j) a[j] = finite ? scaled(a[j], scale) : to<T>((R)0);
+        Tridiagonal<N, LANES, $with_vectors, T> t;
+        t.reduce(a, slots, products, lane);
+        $work
+        __syncwarp();
     }
 }
 """
 
+VALUES = """
+const R value = t.bisect(lane) * ((R)1 / scale);
+const bool failed = !finite || votes_of_lanes<LANES>(lane < N && value - value != 0);
+if (mine && lane < N) w[at[0] + lane * g.row[0]] = value;
+if (mine && lane == 0) info[at[1]] = failed;
+"""
 
-def eigh(w: Operand, v: Operand, info: Operand, a: Operand) -> CudaKernel | None:
+VECTORS = """
+t.form(a, slots, lane);
+const bool unfinished = t.diagonalise(slots, lane);
+const R value = t.d * ((R)1 / scale);
+const bool failed = !finite || unfinished || votes_of_lanes<LANES>(lane < N && value - value != 0);
+const int rank = t.rank_of(lane), order = t.order_of(rank, lane);
+if (mine && lane < N) w[at[0] + rank * g.row[0]] = value;
+if (mine && lane == 0) info[at[2]] = failed;
+$store
+"""
+
+# Lanes write to neighbours: columns of one row, which other lanes have, or rows of one column.
+BY_ROWS = """
+__syncwarp();
+#pragma unroll 8
+for (int i = 0; i < N; ++i)
+    if (mine && lane < N)
+        vectors[at[1] + i * g.row[1] + lane * g.column[1]] = slots[order * WIDTH + (i ^ order)];
+"""
+BY_COLUMNS = """
+#pragma unroll 8
+for (int j = 0; j < N; ++j) {
+    const int to_column = __shfl_sync(WARP, rank, j, LANES);
+    if (mine && lane < N)
+        vectors[at[1] + lane * g.row[1] + to_column * g.column[1]] = slots[j * WIDTH + (lane ^ j)];
+}
+"""
+
+
+def eigh(w: Operand, v: Operand | None, info: Operand, a: Operand) -> CudaKernel | None:
     """a v = v diag(w) with w rising and v unitary, for every Hermitian matrix of a batch.
 
     Args:
         w: [..., n], real.
-        v: [..., n, n], an eigenvector in each column.
-        info: int32 [...], 0, or 1 where the modulus of an entry or an eigenvalue is not finite, or the sweeps
-            did not converge for some matrix of its block.
-        a: [..., n, n]; its lower triangle is read.
+        v: [..., n, n], an eigenvector in each column; None: values alone, which take less.
+        info: int32 [...], 0, or 1 where a part of an entry or an eigenvalue is not finite, or QL did not
+            converge in 30 sweeps for each eigenvalue.
+        a: [..., n, n]; its lower triangle is read, and the real part of its diagonal.
 
     Returns:
-        the kernel, which takes the four in this order; None where n is beyond 32, or no kernel has the dtype.
+        the kernel, which takes the four in this order, or three of them; None where n is beyond 32, or no
+        kernel has the dtype.
 
     >>> a = Operand("float32", (500, 8, 8), (64, 8, 1))
     >>> w, info = Operand("float32", (500, 8), (8, 1)), Operand("int32", (500,), (1,))
     >>> eigh(w, a, info, a).block
-    (8, 16, 1)
+    (8, 8, 1)
+    >>> eigh(w, None, info, a).arrays
+    ('w', 'info', 'a')
     """
     key = ("eigh", w, v, info, a)
     return kept(key, lambda: _made(w, v, info, a))
 
 
-def _made(w: Operand, v: Operand, info: Operand, a: Operand) -> CudaKernel | None:
+def eigvalsh(w: Operand, info: Operand, a: Operand) -> CudaKernel | None:
+    """`eigh` of values alone."""
+    return eigh(w, None, info, a)
+
+
+def _made(w: Operand, v: Operand | None, info: Operand, a: Operand) -> CudaKernel | None:
     order, ndim = a.shape[-1], len(a.shape) - 2
     if a.dtype not in DTYPES or not 0 < order <= MOST:
         return None
-    operands = (w, v, info, a)
+    operands = (w, info, a) if v is None else (w, v, info, a)
     dtype: DType = np.dtype(a.dtype)
-    real = np.dtype(dtype.char.lower())
+    real = TYPES[np.dtype(dtype.char.lower()).name]
     batch = layout(a.shape[:-2], *(operand.strides[:ndim] for operand in operands))
     index = index_type(batch, *(layout(one.shape, one.strides) for one in operands))
-    lanes = max(4, 1 << (order - 1).bit_length())
-    rows = max(1, min(LANES // lanes, SHARED // (2 * order * (order + 2) * DTYPES[a.dtype])))
+    inner = [(*one.strides[ndim:], 0, 0)[:2] for one in operands]
+    lanes = 1 << (order - 1).bit_length()
+    rows = WARP * WARPS // lanes
+    pointers = f"{real}* w, int* info, const {TYPES[a.dtype]}* source"
+    work = VALUES
+    if v is not None:
+        pointers = (
+            f"{real}* w, {TYPES[a.dtype]}* vectors, int* info, const {TYPES[a.dtype]}* source"
+        )
+        row, column = inner[1]
+        store = BY_ROWS if abs(row) >= abs(column) else BY_COLUMNS
+        work = fill(VECTORS, store=store.strip("\n"))
     source, name = unit(
-        ("layout", "numbers", "arithmetic", "matrices", "jacobi"),
-        "eigh",
+        (*FILES, "rows", "tridiagonal"),
+        "eigvalsh" if v is None else "eigh",
         ENTRY,
-        real=TYPES[real.name],
+        arrays=pointers,
+        real=real,
         type=TYPES[a.dtype],
         batch=batch.type(index),
         index=index,
+        count=len(operands),
         order=order,
+        lanes=lanes,
         rows=rows,
-        eps=repr(float(np.finfo(real).eps)),
+        threads=WARP * WARPS,
+        slots=2 if v is None else max(order, 2),
+        work=work.strip("\n"),
+        with_vectors=str(v is not None).lower(),
+        **{"from": len(operands) - 1},
     )
-    inner = [(*one.strides[ndim:], 0, 0)[:2] for one in operands]
     geometry = (*batch.geometry(), *(r for r, _ in inner), *(c for _, c in inner), order)
     grid = (min(MOST_BLOCKS, max(1, -(-batch.count // rows))), 1, 1)
-    arrays = ("w", "v", "info", "a")
+    arrays = ("w", "info", "a") if v is None else ("w", "v", "info", "a")
     return CudaKernel(source, name, grid, (lanes, rows, 1), arrays, geometry, index != "int")

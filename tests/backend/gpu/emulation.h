@@ -32,6 +32,7 @@ static inline double __dmul_rn(double x, double y) { return x * y; }
 static inline double __ddiv_rn(double x, double y) { return x / y; }
 static inline double __dsqrt_rn(double x) { return sqrt(x); }
 static inline double rsqrt(double x) { return 1 / sqrt(x); }
+static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 
 namespace emulation {
 
@@ -206,6 +207,7 @@ static unsigned which_of_warp(int x) {
 static inline unsigned __ballot_sync(unsigned mask, int x) { return emulation::which_of_warp(x != 0); }
 static inline int __any_sync(unsigned mask, int x) { return emulation::which_of_warp(x != 0) != 0; }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+static inline int __ffs(unsigned x) { return __builtin_ffs((int)x); }
 
 static inline int __syncthreads_or(int x) {
     std::vector<emulation::Slot>& all = emulation::slots_of_block;
