@@ -27,9 +27,12 @@ from .types import TYPES, DType
 
 WARP = 32
 WARPS = 2  # of a block: few, so that a small batch reaches all processors; 32 blocks fill one
+BLOCKS = {32: 16, 64: 12, 128: 8, 256: 6}
+"""How many are to fit in a multiprocessor, by the most bytes of a row: 64 to 168 registers for a thread, with
+which next to nothing is spilled."""
 
 ENTRY = """
-extern "C" __launch_bounds__($threads) __global__ void $name(
+extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
     $arrays, Matrices<$batch, $count, $index> g) {
     typedef $index Index;
     typedef $type T;
@@ -169,6 +172,7 @@ def _made(w: Operand, v: Operand | None, info: Operand, a: Operand) -> CudaKerne
         lanes=lanes,
         rows=rows,
         threads=WARP * WARPS,
+        blocks=_blocks(order * DTYPES[a.dtype], v is not None),
         slots=2 if v is None else max(order, 2),
         work=work.strip("\n"),
         with_vectors=str(v is not None).lower(),
@@ -178,3 +182,12 @@ def _made(w: Operand, v: Operand | None, info: Operand, a: Operand) -> CudaKerne
     grid = (min(MOST_BLOCKS, max(1, -(-batch.count // rows))), 1, 1)
     arrays = ("w", "info", "a") if v is None else ("w", "v", "info", "a")
     return CudaKernel(source, name, grid, (lanes, rows, 1), arrays, geometry, index != "int")
+
+
+def _blocks(row: int, vectors: bool) -> int:
+    """Of a multiprocessor, for rows of so many bytes.
+
+    >>> _blocks(8, True), _blocks(128, False), _blocks(512, False), _blocks(512, True)
+    (16, 8, 6, 4)
+    """
+    return next((blocks for most, blocks in BLOCKS.items() if row <= most), 4 if vectors else 6)
