@@ -2,17 +2,18 @@
 
 A matrix lies in the registers of as many lanes of a warp as it has rows, several matrices in one warp.
 Householder's reflectors make it tridiagonal, and real if it is complex, as LAPACK's hetd2 does (G. H. Golub
-and C. F. Van Loan, "Matrix Computations", 4th ed., 2013, 8.3.1). Then there are two ways:
+and C. F. Van Loan, "Matrix Computations", 4th ed., 2013, 8.3.1). Then:
 
-- Values alone: each lane finds one by bisection, counting sign changes of the leading minors of T - x
-  (W. Barth, R. S. Martin and J. H. Wilkinson, "Calculation of the eigenvalues of a symmetric tridiagonal
-  matrix by the method of bisection", Numer. Math. 9, 1967, there with quotients). So all lanes have work,
-  where QL has rotations that wait for one another.
-- With vectors: QL with implicit shifts (A. Dubrulle, R. S. Martin and J. H. Wilkinson, "The implicit QL
-  algorithm", Numer. Math. 12, 1968; LAPACK's steqr), which turns the product of the reflectors along, a row
-  in each lane.
+- Each lane finds an eigenvalue by bisection, counting sign changes of the leading minors of T - x (W. Barth,
+  R. S. Martin and J. H. Wilkinson, "Calculation of the eigenvalues of a symmetric tridiagonal matrix by the
+  method of bisection", Numer. Math. 9, 1967, there with quotients). So all lanes have work, where QL has
+  rotations that wait for one another. Values alone are all of it.
+- For vectors QL with implicit shifts (A. Dubrulle, R. S. Martin and J. H. Wilkinson, "The implicit QL
+  algorithm", Numer. Math. 12, 1968; LAPACK's steqr), those eigenvalues the first ones, turns the product of
+  the reflectors along, a row in each lane.
 
-Both are stable backward: errors are some rounding errors of the largest eigenvalue, small ones included.
+Both are stable backward: errors are some rounding errors of the largest eigenvalue, small ones included. Values
+are the same with vectors and without.
 """
 
 from __future__ import annotations
@@ -80,11 +81,11 @@ if (mine && lane == 0) info[at[1]] = failed;
 
 VECTORS = """
 t.form(a, slots, lane);
-const bool unfinished = t.diagonalise(slots, lane);
-const R value = t.d * ((R)1 / scale);
+const R known = t.bisect(lane), value = known * ((R)1 / scale);
+const bool unfinished = t.diagonalise(slots, known, lane);
 const bool failed = !finite || unfinished || votes_of_lanes<LANES>(lane < N && value - value != 0);
 const int rank = t.rank_of(lane), order = t.order_of(rank, lane);
-if (mine && lane < N) w[at[0] + rank * g.row[0]] = value;
+if (mine && lane < N) w[at[0] + lane * g.row[0]] = value;
 if (mine && lane == 0) info[at[2]] = failed;
 $store
 """

@@ -139,12 +139,16 @@ def test_eigh(dtype: str, order: int, emulate: Emulator) -> None:
 @needs_compiler
 @pytest.mark.parametrize(("dtype", "order"), CASES)
 def test_values_alone(dtype: str, order: int, emulate: Emulator) -> None:
+    """The same as with vectors."""
     a = matrices(dtype, order)
-    (w, _, info), memories = outputs(dtype, order, len(a))
+    (w, v, info), memories = outputs(dtype, order, len(a))
     emulate(kernel_of(w, None, info, a), w, info, a)
     assert all(untouched(memory) for memory in memories)
     assert (info == 0).all()
     check(dtype, a, w, None)
+    again = w.copy()
+    emulate(kernel_of(again, v, info, a), again, v, info, a)
+    np.testing.assert_array_equal(again, w)
 
 
 @needs_compiler
