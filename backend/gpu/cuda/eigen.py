@@ -12,8 +12,8 @@ and C. F. Van Loan, "Matrix Computations", 4th ed., 2013, 8.3.1). Then:
   algorithm", Numer. Math. 12, 1968; LAPACK's steqr), those eigenvalues the first ones, turns the product of
   the reflectors along, a row in each lane.
 
-Both are stable backward: errors are some rounding errors of the largest eigenvalue, small ones included. Values
-are the same with vectors and without.
+Both are stable backward: errors are some rounding errors of the largest eigenvalue, small ones included.
+Values are the same with vectors and without.
 """
 
 from __future__ import annotations
