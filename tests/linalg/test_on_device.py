@@ -366,7 +366,7 @@ def test_what_a_call_does(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: dict[str, tuple[Callable[..., Any], list[str]]] = {
         "solve": (lambda **how: linalg.solve(a, b, **how), ["solve"]),
         "cholesky": (lambda **how: linalg.cholesky(a, **how), ["cholesky"]),
-        "eigvalsh": (lambda **how: linalg.eigvalsh(a, **how), ["eigh"]),
+        "eigvalsh": (lambda **how: linalg.eigvalsh(a, **how), ["eigvalsh"]),
         "eigh": (lambda **how: linalg.eigh(a, **how), ["eigh"]),
         "svdvals": (lambda **how: linalg.svdvals(a, **how), ["svdvals"]),
         "inv": (lambda **how: linalg.inv(a, **how), ["solve"]),
