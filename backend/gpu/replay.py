@@ -34,7 +34,7 @@ USUAL = 8 << 30  # bytes of a card that does not tell
 WORTH, FIRST = 4 << 20, 3 << 19
 """Bytes that are copied in and out for each step: they take as long as a step takes the host. The launches at
 both ends and that of the graph take the place of one step, but for a little."""
-VARIANTS = 2  # of strides, for each program
+VARIANTS, COUNTED = 2, 8  # strides of graphs, and those whose calls are counted, for each program
 CALLS, RARER = 8, 4
 """Calls before a graph is recorded, which takes as long as some ten calls save; and how many times as many
 before it is recorded again."""
@@ -98,11 +98,12 @@ class Replay:
     def _is_due(self, key: Any) -> bool:
         count = self._counts.get(key)
         if count is None:
-            if len(self._counts) >= VARIANTS:
-                return False
+            if len(self._counts) >= COUNTED:  # the first of those that are no graph
+                without = [one for one in list(self._counts) if one not in self._graphs]
+                self._counts.pop(without[0], None)
             count = self._counts.setdefault(key, [0, CALLS])
         count[0] += 1
-        if count[0] <= count[1] or is_capturing(self._xp):
+        if count[0] <= count[1] or len(self._graphs) >= VARIANTS or is_capturing(self._xp):
             return False
         count[:] = 0, count[1] * RARER
         return True

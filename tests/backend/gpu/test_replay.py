@@ -239,6 +239,22 @@ def test_dtypes_and_strides(dtype: str) -> None:
 
 
 @needs_compiler
+def test_strides_that_do_not_come_again() -> None:
+    """They are in nobody's way."""
+    call = expression()
+    arrays = drawn(SHAPES)
+    want = wanted(CHAIN, arrays)
+    for k in (0, 1, 2):
+        turned = list(arrays)
+        turned[k] = turned[k].copy(order="F")
+        np.testing.assert_array_equal(call(*turned).view(np.ndarray), want)
+    assert not played()
+    for _ in range(2):
+        np.testing.assert_array_equal(call(*arrays).view(np.ndarray), want)
+    assert played() == 1
+
+
+@needs_compiler
 def test_constants() -> None:
     """They are read where they lie, and what is computed from them once too."""
     arrays = drawn(SHAPES)
