@@ -25,13 +25,13 @@ import numpy as np
 from .kernel import MOST_BLOCKS, PLAIN_SHARED, CudaKernel, kept
 from .layout import Operand, index_type, layout
 from .matrices import DTYPES
+from .teams import WARP, power_of_two
 from .text import fill, unit
 from .types import TYPES, DType
 
 MOST = 128  # vectors; beyond, blocked methods of libraries do better
 THREADS = 512  # of a block that has one matrix
 HELD = 64  # bytes of a vector in a lane's registers: every lane finds the angle, which costs about as much
-WARP = 32
 
 ENTRY = """
 extern "C" __launch_bounds__($threads) __global__ void $name($arrays, Vectors<$batch, $operands, $index> g) {
@@ -192,12 +192,12 @@ def shape_of(length: int, count: int, size: int, vectors: bool, most: int) -> Sh
     """
     pairs = (count + 1) // 2
     held = min(8, HELD // size)
-    team = min(WARP, _power(-(-length // held)))
+    team = min(WARP, power_of_two(-(-length // held)))
     while team > 1 and pairs * team > THREADS:
         team //= 2
-    held = min(held, _power(-(-length // team)))
+    held = min(held, power_of_two(-(-length // team)))
     lanes = pairs * team
-    lanes = _power(lanes) if lanes <= WARP else -(-lanes // WARP) * WARP
+    lanes = power_of_two(lanes) if lanes <= WARP else -(-lanes // WARP) * WARP
     pitch, of_turns = _pitch(length, team, size), _pitch(count, team, size)
     real = min(size, 8)  # or half of that
 
@@ -210,11 +210,6 @@ def shape_of(length: int, count: int, size: int, vectors: bool, most: int) -> Sh
     if outside and (not vectors or rows > 1 or needed(rows, True) > most):
         return None
     return Shape(team, held, lanes, rows, pitch, of_turns, outside, needed(rows, outside))
-
-
-def _power(n: int) -> int:
-    """The power of two that is n or next above."""
-    return 1 << (n - 1).bit_length()
 
 
 def _pitch(length: int, team: int, size: int) -> int:
@@ -289,10 +284,10 @@ def _made(operands: tuple[Operand, ...], vectors: bool, most: int) -> CudaKernel
     if not vectors:
         declared = "$R* values, int* info, const $T* source"
     source, name = unit(
-        ("layout", "numbers", "arithmetic", "singular"),
+        ("layout", "numbers", "arithmetic", "teams", "singular"),
         "svd" if vectors else "svdvals",
         ENTRY,
-        threads=_power(shape.lanes * shape.rows),
+        threads=power_of_two(shape.lanes * shape.rows),
         arrays=declared.replace("$T", TYPES[a.dtype]).replace("$R", TYPES[real.name]),
         batch=batch.type(index),
         operands=len(operands),
