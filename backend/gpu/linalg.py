@@ -1,7 +1,7 @@
 """Factorisations and solves of batches of matrices over an array module.
 
 Orders up to 32 of Cholesky and eigh, and to 160 of solve, have kernels of their own, one launch for the whole
-batch, and so has svd with min(m, n) up to 128: large ones as far as a block's memory holds a matrix.
+batch, and so have svd and qr with min(m, n) up to 128: large ones as far as a block's memory holds one.
 The others go to cuBLAS and cuSOLVER, by CuPy's functions or `routines`. Functions take the array module first
 and then what those of `backend.cpu.linalg` take; dtypes are float32, float64, complex64 and complex128, batch
 shapes are equal. Numerical failure is data: `info` is int32 of the batch shape, on the device, so that
@@ -21,7 +21,7 @@ import numpy as np
 from ..._base.caches import Quick
 from ..._base.errors import Unsupported
 from .arrays import operands_of
-from .cuda import blocked, eigen, exchanges, finite, matrices, singular
+from .cuda import blocked, eigen, exchanges, finite, householder, matrices, singular
 from .cuda.kernel import DECLINED, CudaKernel
 from .launch import can_launch, launch, shared_memory
 from .modules import Array, Module, companion
@@ -195,9 +195,41 @@ def qr(xp: Module, a: Array, mode: str) -> tuple[Array, ...]:
         rows = m if mode == "complete" else k
         r = xp.zeros((*batch, rows, n), a.dtype)
         return (r,) if mode == "r" else (_eyes(xp, batch, m, rows, a.dtype), r)
+    if (made := _own_qr(xp, a, mode)) is not None:
+        return made
     found = xp.linalg.qr(a, mode)
     parts = found if isinstance(found, tuple) else (found,)
     return tuple(x.astype(a.dtype, copy=False) for x in parts)
+
+
+QR_ALONE = 64
+"""Order up to which one matrix by itself goes to our own kernel, which gives it one block of a card: cuSOLVER
+takes several launches, and copies before and after, for no more work than a block does meanwhile. Of two and
+more the library takes one after another, so these go to the kernel whatever their order. Estimated, not
+measured yet."""
+
+
+def _own_qr(xp: Module, a: Array, mode: str) -> tuple[Array, ...] | None:
+    """`qr` by one launch for the whole batch, or None."""
+    *batch, m, n = a.shape
+    k = min(m, n)
+    rows = m if mode == "complete" else k
+    if not can_launch(xp) or (math.prod(batch) == 1 and max(m, n) > QR_ALONE):
+        return None
+    most = shared_memory(xp)
+    if k > householder.MOST or m * max(n, rows) * a.itemsize > most:  # before results are allocated
+        return None
+    make: Any
+    made: tuple[Array, ...]
+    if mode == "raw":
+        make = householder.reflectors
+        made = (xp.empty((*batch, n, m), a.dtype), xp.empty((*batch, k), a.dtype))
+    elif mode == "r":
+        make, made = householder.r_alone, (xp.empty((*batch, k, n), a.dtype),)
+    else:
+        make = householder.qr
+        made = (xp.empty((*batch, m, rows), a.dtype), xp.empty((*batch, rows, n), a.dtype))
+    return made if _launched(xp, _within(make, most), *made, a) else None
 
 
 def eigh(

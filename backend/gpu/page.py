@@ -23,6 +23,7 @@ _ON_H200 = """
 RAN: dict[str, str] = dict.fromkeys(_ON_H200.split(), "NVIDIA H200, 2026-11-26")
 """Card and date of the last complete run of an op's laws on a GPU; an op that is not here has run on none."""
 RAN["eigh"] += ", its kernel is new since"
+RAN["qr"] += ", its kernel on none yet"
 WAYS = {
     "elementwise": "ufuncs of CuPy, one launch each",
     "structural": "copies of CuPy",
@@ -50,7 +51,7 @@ FAMILIES = {
     "lu": "cuBLAS's and cuSOLVER's getrf",
     "lu_solve": "cuBLAS's and cuSOLVER's getrs",
     "solve": "own kernels to order 160 as a block holds it, then getrf and getrs",
-    "qr": "cuSOLVER's geqrf, one matrix after another",
+    "qr": "own kernel to min(m, n) = 128 as a block holds it, then cuSOLVER's geqrf, one by one",
     "svd": "own kernel to min(m, n) = 128 as a block holds it, then cuSOLVER's gesvd, one by one",
     "eigh": "own kernel to order 32, then cuSOLVER's Xsyev, syevd for one matrix",
     "eig": "cuSOLVER's Xgeev, one matrix after another",

@@ -31,6 +31,12 @@ def test_rectangles(shape: tuple[int, int], dtype: str) -> None:
         suite.test_rectangles(shape, dtype, batch)
 
 
+@pytest.mark.parametrize("shape", suite.ORDERS_OF_QR, ids=str)
+@pytest.mark.parametrize("dtype", suite.DTYPES)
+def test_orders_of_qr(shape: tuple[int, int], dtype: str) -> None:
+    suite.test_orders_of_qr(shape, dtype)
+
+
 @pytest.mark.parametrize("dtype", suite.DTYPES)
 def test_eigenvectors(dtype: str) -> None:
     suite.test_eigenvectors(dtype)

@@ -225,6 +225,39 @@ def test_rectangles(shape: tuple[int, int], dtype: str, batch: tuple[int, ...]) 
         same(down(least(linalg.lstsq(up(a), up(b)))), least(linalg.lstsq(a, b)), dtype)
 
 
+ORDERS_OF_QR = (
+    (32, 32),
+    (33, 17),
+    (17, 33),
+    (128, 100),
+    (100, 128),
+    (300, 20),
+    (20, 300),
+    (129, 130),
+)
+
+
+@pytest.mark.parametrize("shape", ORDERS_OF_QR[1:3], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_orders_of_qr(shape: tuple[int, int], dtype: str) -> None:
+    """Signs of r are LAPACK's, and it is determined by them; so are reflectors."""
+    m, n = shape
+    bound = 30 * max(m, n) * eps(dtype)
+    for batch in ((), (1,), (3,), (2, 20)):
+        a = matrices(dtype, batch, m, n)
+        a += (2 * np.sqrt(max(m, n)) * np.eye(m, n)).astype(dtype)
+        a[..., 0] *= 1e-3
+        for mode in ("reduced", "complete"):
+            q, r = down(linalg.qr(up(a), mode))
+            size = np.abs(a).max(axis=-2, keepdims=True)
+            assert (np.abs(q @ r - a) <= bound * size).all()
+            assert (np.abs(q.conj().swapaxes(-1, -2) @ q - np.eye(q.shape[-1])) <= bound).all()
+            assert not np.tril(r, -1).any()
+        for mode in ("r", "raw"):
+            call = lambda x, mode=mode: _tuple(linalg.qr(x, mode))  # noqa: E731
+            same(down(call(up(a))), call(a), dtype)
+
+
 def _tuple(x: Any) -> Any:
     return x if isinstance(x, tuple) else (x,)
 
@@ -341,13 +374,22 @@ def test_kernels_of_our_own(dtype: str, tmp_path: Path, monkeypatch: pytest.Monk
     same(down(linalg.svdvals(up(tall))), linalg.svdvals(tall), dtype)
     down(linalg.svd(up(tall), full_matrices=True))  # a square u is the library's
     assert [name.partition("_")[0] for name in launched[12:]] == ["cleared", "judged"]
+    assert len(launched) == 14
+    square = general(dtype, (6,), 7)
+    for a, mode in ((square, "reduced"), (tall, "complete"), (square[0], "reduced")):
+        q, r = down(linalg.qr(up(a), mode))
+        np.testing.assert_allclose(q @ r, a, rtol=0, atol=1000 * eps(dtype))
+    for mode in ("r", "raw"):
+        same(down(_tuple(linalg.qr(up(tall), mode))), _tuple(linalg.qr(tall, mode)), dtype)
+    assert {name.partition("_")[0] for name in launched[14:]} == {"qr"}
+    assert len(launched) == 19
     call, make = SAME["solve"]
     records = np.zeros((6, 7, 7), [("flag", "i1"), ("x", dtype)])
     records["x"] = make(dtype, (6,), 7)  # previously failed: between elements no kernel reads
     apart = records["x"].view(DeviceArray)
     same(down(call(apart, up(b))), call(records["x"], b), dtype)
-    assert len(launched) == 14
-    for order, count in ((33, 15), (161, 15)):  # a block for each; the library's
+    assert len(launched) == 19
+    for order, count in ((33, 20), (161, 20)):  # a block for each; the library's
         a, b = make(dtype, (2,), order), columns(dtype, (2,), order)
         same(down(call(up(a), up(b))), call(a, b), dtype)
         assert len(launched) == count
