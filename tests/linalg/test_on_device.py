@@ -432,7 +432,7 @@ def test_what_a_call_does(monkeypatch: pytest.MonkeyPatch) -> None:
     for front in (linalg.det, linalg.slogdet, linalg.lu_factor, linalg.qr):
         with launches() as names:
             front(a)
-        assert names == []  # nothing can fail, and nothing waits
+        assert "any_set" not in names  # nothing can fail, and nothing waits
     assert asked == []
 
 
