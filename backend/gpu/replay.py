@@ -199,7 +199,7 @@ class _Kept:
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a callback may come while it is held
         self._all: OrderedDict[tuple[int, Any], tuple[Any, int]] = OrderedDict()
-        self._nbytes = self._most = 0
+        self._nbytes, self._most = 0, USUAL // ALL
         register("cuda graphs", self)
 
     def admit(self, replay: Replay, key: Any, nbytes: int, most: int) -> None:
