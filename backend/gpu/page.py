@@ -22,8 +22,6 @@ _ON_H200 = """
 """
 RAN: dict[str, str] = dict.fromkeys(_ON_H200.split(), "NVIDIA H200, 2026-11-26")
 """Card and date of the last complete run of an op's laws on a GPU; an op that is not here has run on none."""
-RAN["eigh"] += ", its kernel is new since"
-RAN["qr"] += ", its kernel on none yet"
 WAYS = {
     "elementwise": "ufuncs of CuPy, one launch each",
     "structural": "copies of CuPy",

@@ -2,7 +2,8 @@
 
 zeros      a size is 0: nothing is called
 small      matrices of a batch too small for a call of BLAS to be worth it, products that sum nothing, and
-           those of few terms of which an operand would be copied: one launch of our own, of any strides
+           those of few terms of which an operand would be copied: one launch of our own, of any strides,
+           where long sums are a warp's
 gemm       batch, free and contracted axes fuse as they lie: strided-batched cuBLAS; or they do once the
            first free axes of one operand count as a batch, for which the other stays where it is
 cutensor   they do not, cuTENSOR is there and knows the dtype: it reads any strides
@@ -31,7 +32,7 @@ from . import cutensor
 from .arrays import element_strides
 from .blas import Multiply
 from .cuda.kernel import CudaKernel
-from .cuda.products import products
+from .cuda.products import SHORT, products
 from .cuda.types import type_of
 from .gemm import DTYPES, SUMMED, Gemm, Matrices, bound, gemm_of
 from .launch import can_launch, launcher
@@ -43,8 +44,8 @@ Inputs = tuple[ArraySpec, ...]
 MOST_KNOWN = 8
 LEAST = 16  # rows, columns and terms of matrices for which a batch of them beats a copy
 Pair = tuple[Any, Any]
-FEW, SHORT = 1 << 22, 64
-"""Terms of all sums, and of each: a thread for each element adds them up sooner than operands are copied."""
+FEW, FEWER = 1 << 22, 1 << 20
+"""Terms of all sums, of short ones and of long ones: they are added up sooner than operands are copied."""
 WORTH_IT = 8
 """Of the result this part must be copied otherwise: a batch of products takes longer to write it."""
 SMALL = 8  # rows, columns and terms of sums up to which many matrices are one launch of our own
@@ -168,7 +169,8 @@ class Product:
             return "small"
         if self.is_one_call(lhs, rhs):
             return "gemm"
-        if dims.k <= SHORT and dims.batch * dims.m * dims.n * dims.k <= FEW and self.has_kernel:
+        most = FEW if dims.k <= SHORT else FEWER if self.is_blas else 0
+        if dims.batch * dims.m * dims.n * dims.k <= most and self.has_kernel:
             return "small"
         return "cutensor" if cutensor.takes(self.xp, self.read, lhs, rhs) else "packed"
 

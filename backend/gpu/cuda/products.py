@@ -2,8 +2,8 @@
 
 Strides are free, so that nothing is transposed before. The sum over the contracted axes is one loop in the
 order of the left operand's memory: for a few elements to be summed, where a call of BLAS for each matrix, or
-one whose tiles stay mostly empty, has more to set up than to compute. Large results that sum nothing go to
-`outer`.
+one whose tiles stay mostly empty, has more to set up than to compute. Long sums are one warp's each, which
+adds up in lanes: few of them would leave the card idle. Large results that sum nothing go to `outer`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from .outer import outer
 from .text import fill, unit
 from .types import TYPES, type_of, wide_type_of
 
+SHORT = 64  # terms of a sum that one thread adds up
+WARP = 32
 MANY = 1 << 22  # bytes of a result from which it counts how fast they are written
 
 ENTRY = """
@@ -29,6 +31,25 @@ extern "C" __global__ void $name(
         g.free.offsets(i, at);
         $found
         out[at[0]] = $result;
+    }
+}
+"""
+WARPS = """
+extern "C" __global__ void $name(
+    $type* out, const $type* lhs, const $type* rhs, Products<$free, $summed> g) {
+    typedef $index Index;
+    const int lane = threadIdx.x % 32;
+    for (Index i = first_element<Index>() / 32; i < g.free.count; i += next_element<Index>() / 32) {
+        Index at[3], step[2];
+        g.free.offsets(i, at);
+        $wide part = to<$wide>(0);
+        for (Index k = lane; k < g.summed.count; k += 32) {
+            g.summed.offsets(k, step);
+            const $wide x = wide(lhs[at[1] + step[0]]), y = wide(rhs[at[2] + step[1]]);
+            part = op::add(part, op::multiply($x, $y));
+        }
+        const $wide found = team_sum<32>(part);
+        if (lane == 0) out[at[0]] = $result;
     }
 }
 """
@@ -89,18 +110,21 @@ def _made(
     index = index_type(free_axes, inner)
     names = [f"op::conj({x})" if is_conj else x for x, is_conj in zip("xy", conj, strict=True)]
     wide = wide_type_of(number)
-    found = fill(SUM if summed[0] else ONE, wide=wide, x=names[0], y=names[1])
+    terms = {"wide": wide, "x": names[0], "y": names[1]}
+    is_long = inner.count > SHORT and compute_dtype(number).kind in "fc"
+    how = terms if is_long else {"found": fill(SUM if summed[0] else ONE, **terms)}
     source, name = unit(
-        ("layout", "numbers", "arithmetic", "products"),
+        ("layout", "numbers", "arithmetic", "products", *(("teams",) if is_long else ())),
         "products",
-        ENTRY,
+        WARPS if is_long else ENTRY,
         type=kind,
-        found=found,
         free=free_axes.type(index),
         summed=inner.type(index),
         index=index,
         result=f"to<{TYPES[dtype]}>(found)" if compute_dtype(number) != number else "found",
+        **how,
     )
     geometry = (*free_axes.geometry(), *inner.geometry())
-    grid, block = blocks_of(free_axes.count), (THREADS, 1, 1)
+    threads = free_axes.count * (WARP if is_long else 1)
+    grid, block = blocks_of(threads), (THREADS, 1, 1)
     return CudaKernel(source, name, grid, block, ("out", "lhs", "rhs"), geometry, index != "int")

@@ -17,6 +17,7 @@ from einloom.backend.spec import dtype_from_name
 
 Array = np.ndarray[Any, Any]
 EQUATIONS = ("bmk,bkn->bmn", "kbm,nkb->mnb", "bi,bj->bij", "bkl,blk->b", "bm,bkn->bmn")
+LONG = "kmb,bnk->nm"  # 185 terms, in warps
 SIZES = {"b": 37, "m": 3, "n": 4, "k": 5, "l": 2, "i": 2, "j": 3}
 DTYPES = ("bool", "int32", "uint8", "float16", "bfloat16", "float32", "float64", "complex64")
 CONJ = (False, True)
@@ -57,6 +58,10 @@ CASES = [
     for at, equation in enumerate(EQUATIONS)
     for number, dtype in enumerate(DTYPES)
     if (at + number) % 2 == 0
+]
+CASES += [
+    (LONG, name)
+    for name in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 ]
 
 
