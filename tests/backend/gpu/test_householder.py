@@ -246,7 +246,8 @@ def test_which_way() -> None:
         ((2, 7, 5), False),
         ((7, 5), False),
         ((1, 2, 5, 4), False),
-        ((65, 20), True),
+        ((128, 20), False),
+        ((129, 20), True),
         ((2, 2, 65, 20), False),
         ((2, 130, 129), True),
         ((2, 1300, 10), True),  # beyond the memory that this card's blocks have
