@@ -18,7 +18,7 @@ from .._base.errors import (
     spoken_for,
 )
 from .._base.options import get_options, options
-from ..backend.choice import check_together, shown
+from ..backend.choice import check_together, elsewhere, shown
 from ..backend.cpu import cpu
 from ..backend.door import as_ndarray, check_torch_out, is_torch
 from ..backend.lent import returned
@@ -97,7 +97,10 @@ class Expression:
     ) -> None:
         self.plan, self.backend = plan, backend or cpu()
         self._on_host = self.backend.name == "cpu"
-        self._graphs = get_options().graphs
+        now = get_options()
+        # a graph holds its memory between calls, which no limit counts
+        self._graphs = now.graphs and plan.room is None and now.memory_limit is None
+        self._is_graph = False
         self.constants = dict(constants or {})
         self._free = [k for k in range(len(plan.dtypes)) if k not in self.constants]
         self._specs = tuple((plan.network.shapes[k], plan.dtypes[k]) for k in self._free)
@@ -154,10 +157,16 @@ class Expression:
             run = _of_its_own(executable.settled())
         else:
             run = executable.repeated(count) if self._graphs else executable.settled()
+            self._is_graph = run is not executable.run
+            run = backend.with_room(run)
         kind, card = backend.xp.ndarray, backend.sole_ordinal
         if count > FEW:
             return checking_many(self._specs, run, self._held, kind, card)
         return checking(self._specs, [None] * count, run, self._held, False, None, kind, card)
+
+    @property
+    def _becomes_graph(self) -> bool:
+        return not self._on_host and self.fast is not None and self._is_graph
 
     @property
     def program(self) -> Program:
@@ -357,9 +366,10 @@ class Expression:
             from .on_device import slices_on  # what runs on the host needs none of it
 
             there = shown("run_slices", arrays)
-            places = {cast(Any, self.backend).placement(x) for x in there} if devices else set()
-            on_host = places == {"cpu"}
-            if not on_host:
+            on_host = devices is not None and elsewhere("run_slices", there) is None
+            if on_host:
+                there = tuple(native(as_ndarray(x, "run_slices", k)) for k, x in enumerate(there))
+            else:
                 check_together("run_slices", self.backend, there)
             self._check(list(there))
             found = slices_on(self, there, devices, slices_per_task)
@@ -431,7 +441,8 @@ class Expression:
                 for program in self._executable.running
                 for ins in program.instructions
             ]
-        notes = [f"the first of {self.plan.n_slices} slices"] if self.plan.sliced else []
+        notes = ["called again and again it becomes one CUDA graph"] if self._becomes_graph else []
+        notes += [f"the first of {self.plan.n_slices} slices"] if self.plan.sliced else []
         parts = [] if self.plan.sliced else self._executable.parts  # type: ignore[union-attr]
         if parts:
             counts = ", ".join(str(len(part.steps)) for part in parts)

@@ -88,12 +88,19 @@ def slices_on(
 
     A card queues its range and waits for nothing, so all of them compute at the same time. The bits are those
     of one card: they depend on the ranges alone. Of arrays of the host a card gets the piece that a slice
-    reads while it computes the slice before.
+    reads while it computes the slice before: then this thread waits for copies, and several cards compute
+    side by side only where one range ends and the next begins.
     """
     from . import slices  # it loads concurrent.futures
 
     plan, lead = expression.plan, expression._executable
     request = slices.Request.of(None, slices_per_task, None, 2, None, None)
+    if names is not None and (
+        isinstance(names, str) or not isinstance(names, Sequence) or not names
+    ):
+        raise OptionError(
+            f"run_slices(devices={names!r:.60}): give names of GPUs, that of the expression first"
+        )
     backends = [expression.backend] if names is None else [get(name) for name in names]
     own = expression.backend
     if not backends or backends[0].device != own.device or {x.name for x in backends} != {own.name}:
@@ -107,9 +114,33 @@ def slices_on(
         else Expression(plan, expression.constants, one)
         for one in backends
     ]  # fmt: skip
-    prepared = [fed(one, backend, arrays) for one, backend in zip(crew, backends, strict=True)]
-    order = order_of(plan.order, arrays)
-    home, total = backends[0], crew[0]._executable.total(order)  # type: ignore[union-attr]
+    prepared: list[Any] = []
+    try:
+        for one, backend in zip(crew, backends, strict=True):
+            prepared.append(fed(one, backend, arrays))
+        total = _added_up(crew, prepared, lead, slices, request, order_of(plan.order, arrays))
+    finally:
+        for one in prepared:
+            if callable(one):
+                one.close()
+    home, found = backends[0], total.result()
+    if not plan.strip_exponent:
+        return found
+    mantissa, exponent = found
+    return mantissa, float(home.to_host(exponent))
+
+
+def _added_up(
+    crew: Sequence[Expression],
+    prepared: Sequence[Any],
+    lead: SlicedExecutable,
+    slices: Any,
+    request: Any,
+    order: str,
+) -> Any:
+    """The sum of all ranges, on the first card."""
+    plan, home = crew[0].plan, cast(Any, crew[0].backend)
+    total = crew[0]._executable.total(order)  # type: ignore[union-attr]
     part = lead.program.slots[lead.program.outputs[0]].nbytes
     size = request.slices_per_task or slices.slices_per_task(plan, lead, part)
     ranges = list(cut(lead.n_parts, lead.each_part, size))
@@ -121,14 +152,7 @@ def slices_on(
         ]
         for partial in made:
             total.add(replace(partial, values=home.to_device(partial.values)))
-    for one in prepared:
-        if callable(one):
-            one.close()
-    found = total.result()
-    if not plan.strip_exponent:
-        return found
-    mantissa, exponent = found
-    return mantissa, float(home.to_host(exponent))
+    return total
 
 
 def fed(expression: Expression, backend: Any, arrays: Sequence[Any]) -> Any:

@@ -180,7 +180,8 @@ def met_once(first: Plan, asked: tuple[Hashable, ...], search: Callable[[], Plan
     `asked` is what the search depends on beside the plan and the options. A peak depends on dtypes,
     layouts and the order of axes too, so these plans are known as they stand, not by a canonical form.
     """
-    options, net = get_options(), first.network
+    # of options what a GPU does is no part
+    options, net = replace(get_options(), graphs=True), first.network
     if options.plan_cache == "off":
         return search()
     rest = tuple(getattr(first, field.name) for field in fields(first) if field.name != "network")

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from .._base.caches import Cache, Quick
+from .._base.errors import LinAlgError
 from .._base.options import Options, get_options
 from ..backend.choice import FINDERS, placed
 from ..backend.lent import returned
@@ -176,15 +177,24 @@ def _recorded(
     given, named = _mapped(traced, args), {k: _mapped(traced, v) for k, v in keywords.items()}
     finish = _finishing(_mapped(numbered, front(*given, **named)))
     executable = Executable(optimise(session.build.finish(*outputs)), backend)
-    direct = _direct(executable)
-    if direct is not None:
-        return lambda *operands: finish(direct(*operands))
+    direct = _direct(executable) or executable
 
     def run(*operands: Any) -> Any:
-        found = executable(*operands)
+        try:
+            found = direct(*operands)
+        except LinAlgError as error:
+            raise _named(error, front.__name__) from None
         return finish(found if isinstance(found, tuple) else (found,))
 
     return run
+
+
+def _named(error: LinAlgError, name: str) -> LinAlgError:
+    """The error of an op in the words of the function that was called."""
+    op, colon, said = str(error).partition(": ")
+    if not colon or not op.isidentifier():
+        return error
+    return type(error)(f"{name}: {said}", error.info, error.failed)
 
 
 def _direct(executable: Executable) -> Callable[..., tuple[Any, ...]] | None:

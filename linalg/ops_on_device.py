@@ -39,7 +39,14 @@ def run_on_device(op: Op, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:
 
 def run_there(op: Op, backend: Any, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:
     """The same for arrays that are known to be the backend's."""
-    xp, on_error = backend.xp, attrs.get("on_error", "raise")
+    if backend.sole_ordinal is None:
+        return _run(op, backend.xp, backend, attrs, *arrays)
+    with backend.xp.cuda.Device(backend.ordinal):
+        return _run(op, backend.xp, backend, attrs, *arrays)
+
+
+def _run(op: Op, xp: Any, backend: Any, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:
+    on_error = attrs.get("on_error", "raise")
     good = None
     if attrs.get("check_finite"):
         good = _all_finite(xp, arrays if op.reads is None else op.reads(attrs, *arrays))

@@ -75,7 +75,9 @@ class Executable:
     ) -> None:
         # a part of a program that was verified and scheduled whole is so too
         self.program, self.backend = program if scheduled else verify(program), backend
-        self.compiling, self._graphs = Compiling.now(), get_options().graphs
+        self.compiling, now = Compiling.now(), get_options()
+        # a graph holds its memory between calls, which no limit counts
+        self._graphs = now.graphs and now.memory_limit is None and limit is None
         self.schedule: Schedule = scheduled or schedule(
             program, backend, fused=fuse, limit=limit, fork=fork
         )
@@ -237,8 +239,10 @@ class Executable:
             return plain
         if any(program.outputs[0] in self._showing(slot) for slot in program.inputs):
             return plain  # a view stays one
-        steps = sum(not ins.is_view for ins in program.instructions)
         ends = (*program.inputs[:varying], *program.outputs)
+        if any(0 in program.slots[slot].shape for slot in ends):
+            return plain
+        steps = sum(not ins.is_view for ins in program.instructions)
         relayed = sum(program.slots[slot].nbytes for slot in ends)
         made, peak = self._made_bytes, self.schedule.peak_bytes
         nbytes = relayed + (made if made <= cast(Any, backend).most_at_once else peak)

@@ -226,10 +226,8 @@ class SlicedExecutable:
 
     def partial(self, operands: Operands, start: int, stop: int) -> Partial:
         """The sum of slices `start` to `stop` - 1, numbered in the order in which a call runs them."""
-        values, fed = (
-            _new(self.backend, self._stack(start, stop), self._contribution.dtype),
-            operands,
-        )
+        values = _new(self.backend, self._stack(start, stop), self._contribution.dtype)
+        fed = operands
         for number in range(start, stop):
             target, indices = values[self._row(start, number), ...], self.indices(number)
             operands = fed(number) if callable(fed) else fed

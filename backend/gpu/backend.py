@@ -397,7 +397,7 @@ class GpuBackend:
 
     def capture(self, run: Callable[..., Any], arrays: Sequence[Any]) -> Captured:
         """`run` on these arrays as a CUDA graph; nobody else may call `run`, which may keep memory."""
-        return Captured(self.xp, self.ordinal, run, arrays)
+        return Captured(self.xp, self.ordinal, run, arrays, getattr(run, "lanes", 1))
 
     @property
     def most_at_once(self) -> int:
@@ -438,9 +438,14 @@ class GpuBackend:
             relayed: bytes of those arrays and of the result.
             nbytes: these, and what is computed on the way.
         """
-        if not replay.is_worth(self.xp, steps, varying, relayed, nbytes):
-            return plain
-        return replay.Replay(self.xp, self.ordinal, plain, inside, varying, nbytes)
+        with self._on():
+            if not replay.is_worth(self.xp, steps, varying, relayed, nbytes):
+                return plain
+            return replay.Replay(self.xp, self.ordinal, plain, inside, varying, nbytes)
+
+    def with_room(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """`run`; where there is no memory, `reclaim` and `run` once more."""
+        return replay.with_room(self, run)
 
     def clock(self) -> Clock:
         return EventClock(self.xp, self.ordinal)
@@ -452,12 +457,13 @@ class GpuBackend:
             return BufferInfo(0, 0, used, int(pool.total_bytes()) - used, int(pool.get_limit()))
 
     def reclaim(self) -> int:
-        replay.KEPT.clear()
+        graphs = replay.KEPT.nbytes
+        replay.KEPT.clear()  # what calls left behind, which a pool of its own holds
         with self._on():
             pool = self.xp.get_default_memory_pool()
             before = int(pool.total_bytes())
             pool.free_all_blocks()
-            return before - int(pool.total_bytes())
+            return graphs + before - int(pool.total_bytes())
 
     def __repr__(self) -> str:
         return f"{self.device} ({self.xp.__name__})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,8 @@ class _Blas:
 
     def __init__(self, cuda: Products) -> None:
         self.handle = cuda.cublas.create()
+        # with the thread; not as the process ends, when CUDA may be gone before
+        weakref.finalize(self, cuda.cublas.destroy, self.handle).atexit = False
         major = cuda.cublas.getVersion(self.handle) // 10000
         library = ctypes.CDLL(f"libcublas.so.{major}")  # CuPy has loaded it
         pointer, number, long = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong

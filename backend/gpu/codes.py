@@ -28,7 +28,9 @@ class _Word(NamedTuple):
 
 
 _IDLE: dict[Module, list[_Word]] = {}
-"""Words that no call is using: each call takes one of its own. One whose call failed never comes back."""
+"""Words that no call is using: each call takes one of its own."""
+_LOST: list[_Word] = []
+"""Those whose call failed: they are not lent again, and their memory is nobody else's."""
 
 
 def any_set(xp: Module, info: Array) -> bool:
@@ -45,8 +47,12 @@ def any_set(xp: Module, info: Array) -> bool:
         word = idle.pop()
     except IndexError:
         word = _new_word(xp)
-    launch(xp, kernels.any_set(info.size), word.there, info)
-    xp.cuda.get_current_stream().synchronize()
+    try:
+        launch(xp, kernels.any_set(info.size), word.there, info)
+        xp.cuda.get_current_stream().synchronize()
+    except BaseException:  # the kernel may write to it yet
+        _LOST.append(word)
+        raise
     found = bool(word.here[0])
     if found:
         word.here[0] = 0

@@ -37,7 +37,12 @@ class Captured:
     its results: the same arrays every time, which the next launch writes over."""
 
     def __init__(
-        self, xp: Module, ordinal: int, run: Callable[..., Any], arrays: Sequence[Array]
+        self,
+        xp: Module,
+        ordinal: int,
+        run: Callable[..., Any],
+        arrays: Sequence[Array],
+        lanes: int = 1,
     ) -> None:
         self._xp, self._ordinal = xp, ordinal
         self.arrays = tuple(arrays)
@@ -47,8 +52,7 @@ class Captured:
             before = cuda.Event(disable_timing=True)
             before.record(cuda.get_current_stream())
             stream = cuda.Stream(non_blocking=True)
-            # and the workspaces of these
-            self._products = routines(xp).recording(getattr(run, "lanes", 1))
+            self._products = routines(xp).recording(lanes)  # and the workspaces of these
             with stream, cuda.using_allocator(self._pool.malloc):
                 stream.wait_event(before)
                 with self._products:

@@ -22,6 +22,9 @@ _ON_H200 = """
 """
 RAN: dict[str, str] = dict.fromkeys(_ON_H200.split(), "NVIDIA H200, 2026-11-26")
 """Card and date of the last complete run of an op's laws on a GPU; an op that is not here has run on none."""
+for _op in ("dot_general", "dot_general_add", "matmul", "sum_product"):
+    RAN[_op] += ", its kernel of long sums on none"
+RAN["qr"] += ", its kernel with one matrix beyond 64 rows on none"
 WAYS = {
     "elementwise": "ufuncs of CuPy, one launch each",
     "structural": "copies of CuPy",

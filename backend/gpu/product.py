@@ -46,6 +46,7 @@ LEAST = 16  # rows, columns and terms of matrices for which a batch of them beat
 Pair = tuple[Any, Any]
 FEW, FEWER = 1 << 22, 1 << 20
 """Terms of all sums, of short ones and of long ones: they are added up sooner than operands are copied."""
+LONG = 4096  # terms of one sum that a warp may add up: beyond, it takes longer than copies
 WORTH_IT = 8
 """Of the result this part must be copied otherwise: a batch of products takes longer to write it."""
 SMALL = 8  # rows, columns and terms of sums up to which many matrices are one launch of our own
@@ -169,7 +170,7 @@ class Product:
             return "small"
         if self.is_one_call(lhs, rhs):
             return "gemm"
-        most = FEW if dims.k <= SHORT else FEWER if self.is_blas else 0
+        most = FEW if dims.k <= SHORT else FEWER if self.is_blas and dims.k <= LONG else 0
         if dims.batch * dims.m * dims.n * dims.k <= most and self.has_kernel:
             return "small"
         return "cutensor" if cutensor.takes(self.xp, self.read, lhs, rhs) else "packed"

@@ -19,6 +19,7 @@ from weakref import ref
 import numpy as np
 
 from ..._base.caches import CacheInfo, register
+from ..._base.errors import MemoryLimitError
 from .blas import WORKSPACE
 from .cuda import relay
 from .cuda.kernel import CudaKernel
@@ -70,6 +71,12 @@ class Replay:
         self._lock = threading.Lock()
 
     def __call__(self, *arrays: Array) -> Array:
+        if self._is_sole:
+            return self._called(arrays)
+        with self._xp.cuda.Device(self._ordinal):
+            return self._called(arrays)
+
+    def _called(self, arrays: Sequence[Array]) -> Array:
         given = arrays[: self._varying]
         key = tuple([x.strides for x in given])
         graph = self._graphs.get(key)
@@ -77,14 +84,11 @@ class Replay:
             return self._without(key, arrays)
         if is_capturing(self._xp):
             return self._plain(*arrays)
-        if self._is_sole:
-            return graph(given)
-        with self._xp.cuda.Device(self._ordinal):
-            return graph(given)
+        return graph(given)
 
     def _without(self, key: Any, arrays: Sequence[Array]) -> Array:
         """The call as it is, but where it is worth a graph by now."""
-        if self._is_due(key) and self._lock.acquire(blocking=False):
+        if self._counted(key) and self._lock.acquire(blocking=False):
             try:
                 graph = self._recorded(arrays)
                 if graph is not None:
@@ -95,7 +99,8 @@ class Replay:
                 self._lock.release()
         return self._plain(*arrays)
 
-    def _is_due(self, key: Any) -> bool:
+    def _counted(self, key: Any) -> bool:
+        """Count a call; whether it is worth a graph."""
         count = self._counts.get(key)
         if count is None:
             if len(self._counts) >= COUNTED:  # the first of those that are no graph
@@ -110,6 +115,8 @@ class Replay:
 
     def _recorded(self, arrays: Sequence[Array]) -> _Graph | None:
         try:
+            for x in arrays[: self._varying]:
+                order_of(x)
             return _Graph(self._xp, self._ordinal, self._inside(), arrays, self._varying)
         except Exception as error:  # the call itself is not touched, and goes on without a graph
             _LOG.info("a program is run without a graph: %s", error)
@@ -117,6 +124,14 @@ class Replay:
 
     def drop(self, key: Any) -> None:
         self._graphs.pop(key, None)
+
+    def was_used(self, key: Any) -> bool:
+        """Whether a graph was launched since this was asked for the last time."""
+        graph = self._graphs.get(key)
+        if graph is None:
+            return False
+        used, graph.used = graph.used, False
+        return used
 
 
 class _Graph:
@@ -135,7 +150,8 @@ class _Graph:
         self._fixed: list[Array] = []
         self._into: _Relay | None = None
         self._out: _Relay | None = None
-        self._captured = Captured(xp, ordinal, self._run, arrays[:varying])
+        lanes = getattr(inside, "lanes", 1)
+        self._captured = Captured(xp, ordinal, self._run, arrays[:varying], lanes)
         graph, result = self._captured.graph, self._captured.results
         ends: Any = (self._into, self._out)
         for end in ends:
@@ -143,7 +159,7 @@ class _Graph:
         self._shape, self._dtype, self._order = result.shape, result.dtype, order_of(result)
         self._from = address(result)
         self._captured.arrays = ()  # those of the call are the caller's
-        self._lock = threading.Lock()
+        self._lock, self.used = threading.Lock(), False
 
     def _run(self, *arrays: Array) -> Array:
         """Once to warm up, when places are made, and once recorded."""
@@ -162,6 +178,7 @@ class _Graph:
     def __call__(self, arrays: Sequence[Array]) -> Array:
         places = [x.data.ptr for x in arrays]
         result = laid(self._xp, self._shape, self._dtype, self._order)
+        self.used = True
         with self._lock:
             self._into.put(places)  # type: ignore[union-attr]
             self._out.put([result.data.ptr, self._from])  # type: ignore[union-attr]
@@ -194,12 +211,12 @@ class _Relay:
 
 
 class _Kept:
-    """Graphs of all programs, those recorded first the first to go: their memory is bounded."""
+    """Graphs of all programs: their memory is bounded, and those that are in use go last."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a callback may come while it is held
         self._all: OrderedDict[tuple[int, Any], tuple[Any, int]] = OrderedDict()
-        self._nbytes, self._most = 0, USUAL // ALL
+        self.nbytes, self._most = 0, USUAL // ALL
         register("cuda graphs", self)
 
     def admit(self, replay: Replay, key: Any, nbytes: int, most: int) -> None:
@@ -213,38 +230,63 @@ class _Kept:
         with self._lock:
             self._forget(number)
             self._all[number] = ref(replay, gone), nbytes
-            self._nbytes += nbytes
+            self.nbytes += nbytes
             self._most = most
-            dropped = []
-            while self._nbytes > most and len(self._all) > 1:
-                first = next(iter(self._all))
-                dropped.append((self._all[first][0](), first[1]))
-                self._forget(first)
-        for one, at in dropped:
-            if one is not None:
-                one.drop(at)
+            for first in list(self._all)[:-1]:
+                if self.nbytes > most and not self._is_spared(first):
+                    self._drop(first)
+            for first in list(self._all)[:-1]:  # all of them are in use
+                if self.nbytes > most:
+                    self._drop(first)
+
+    def _is_spared(self, number: tuple[int, Any]) -> bool:
+        found = self._all.get(number)
+        replay = None if found is None else found[0]()
+        return replay is not None and replay.was_used(number[1])
+
+    def _drop(self, number: tuple[int, Any]) -> None:
+        found = self._all.get(number)
+        replay = None if found is None else found[0]()
+        if replay is not None:
+            replay.drop(number[1])
+        self._forget(number)
 
     def _forget(self, number: tuple[int, Any]) -> None:
         found = self._all.pop(number, None)
         if found is not None:
-            self._nbytes -= found[1]
+            self.nbytes -= found[1]
 
     def info(self) -> CacheInfo:
         """Sizes are MiB."""
         with self._lock:
-            return CacheInfo(0, 0, self._most >> 20, self._nbytes >> 20)
+            return CacheInfo(0, 0, self._most >> 20, self.nbytes >> 20)
 
     def clear(self) -> None:
         with self._lock:
-            found = [(one(), key) for (_, key), (one, _) in self._all.items()]
-            self._all.clear()
-            self._nbytes = 0
-        for replay, key in found:
-            if replay is not None:
-                replay.drop(key)
+            for number in list(self._all):
+                self._drop(number)
 
 
 KEPT = _Kept()
+
+
+def with_room(backend: Any, run: Callable[..., Array]) -> Callable[..., Array]:
+    """`run`, which where there is no memory lets all graphs go, and what the pool keeps, and tries again."""
+
+    def tried(*arrays: Array) -> Array:
+        try:
+            return run(*arrays)
+        except MemoryError:
+            backend.reclaim()
+        try:
+            return run(*arrays)
+        except MemoryError as error:
+            raise MemoryLimitError(
+                f"there is no memory on {backend.device} for the result or for what computes it ({error}); "
+                f"make it smaller, give a memory_limit, or free arrays"
+            ) from error
+
+    return tried
 
 
 def is_worth(xp: Module, steps: int, given: int, relayed: int, nbytes: int) -> bool:

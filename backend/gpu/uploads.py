@@ -53,10 +53,9 @@ class Uploads:
         return found
 
     def close(self) -> None:
-        """Wait for the copies: page-locked memory is taken again as soon as nobody holds it."""
-        for line in self._lines.values():
-            for room in line.rooms:
-                room.is_loaded.synchronize()
+        """Wait for the copies: page-locked memory is taken again as soon as nobody holds it, and memory of
+        the card in the order of another stream."""
+        self._stream.synchronize()
 
 
 class _Line:

@@ -20,7 +20,7 @@ import einloom
 from einloom._base.errors import ConversionError, DTypeError, OptionError, ShapeError, Unsupported
 from einloom.backend import devices
 from einloom.backend.choice import register_arrays, unregister_arrays
-from einloom.backend.gpu import GpuBackend
+from einloom.backend.gpu import GpuBackend, uploads
 from einloom.contract.expression import Expression
 
 GPU = STAND_INS["gpu"]
@@ -264,6 +264,42 @@ def test_slices_of_arrays_of_the_host(two_cards: None, names: tuple[str, ...], s
     assert set(sizes) <= {4 * 8, 6 * 8, 2 * 8}
     assert sizes.count(32) == sizes.count(48) == 15
     assert all(stream is not None for _, stream in UPLOADED)
+
+
+def test_operands_of_the_host_are_what_they_are_elsewhere(
+    two_cards: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Previously failed: masks were lost, tensors and lists of the host refused in other words; a name was
+    read letter by letter, and copies were not waited for where a slice failed."""
+    rng = np.random.default_rng(18)
+    a, b = rng.standard_normal((4, 6)), rng.standard_normal((6, 3))
+    for sliced in ((1,), ()):
+        plan = replace(einloom.plan("ij,jk->ik", a, b), sliced=sliced)
+        expr = Expression(plan, backend=TWO["gpu:0"])
+        there = partial(expr.run_slices, devices=("gpu:0",))
+        with pytest.raises(ConversionError, match="mask"):
+            there(np.ma.array(a, mask=a > 0.5), b)
+        for given in ((a.tolist(), b), (a, b.astype(">f8"))):
+            np.testing.assert_allclose(down(there(*given)), a @ b)
+        for wrong in ("gpu:0", (), 0):
+            with pytest.raises(OptionError, match="names of GPUs"):
+                expr.run_slices(a, b, devices=wrong)
+        with pytest.raises(Unsupported, match="on the host"):
+            there(up(a), b)
+    closed = []
+    real = uploads.Uploads.__call__
+
+    def call(self: Any, number: int) -> Any:
+        if number == 3:
+            raise MemoryError
+        return real(self, number)
+
+    monkeypatch.setattr(uploads.Uploads, "__call__", call)
+    monkeypatch.setattr(uploads.Uploads, "close", lambda self: closed.append(self))
+    expr = Expression(replace(plan, sliced=(1,)), backend=TWO["gpu:0"])
+    with pytest.raises(MemoryError):
+        expr.run_slices(a, b, devices=("gpu:0",))
+    assert len(closed) == 1
 
 
 def test_pieces_that_are_read(two_cards: None) -> None:

@@ -43,6 +43,7 @@ extern "C" __global__ void $name(
         Index at[3], step[2];
         g.free.offsets(i, at);
         $wide part = to<$wide>(0);
+#pragma unroll 4
         for (Index k = lane; k < g.summed.count; k += 32) {
             g.summed.offsets(k, step);
             const $wide x = wide(lhs[at[1] + step[0]]), y = wide(rhs[at[2] + step[1]]);

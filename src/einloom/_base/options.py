@@ -70,8 +70,8 @@ class Options:
             numbers, even where kernels are faster. Factorisations are those of LAPACK in any case.
         precision: "full"; or "tf32" or "bfloat16": factors of products of float32 and complex64 on a GPU
             may be rounded to 11 or 8 digits in base 2, which is faster. Sums are those of float32 either way.
-        graphs: whether a contraction of several steps on a GPU that is called again becomes a CUDA graph by
-            itself.
+        graphs: whether contractions and programs on a GPU that are called again and again become CUDA graphs
+            by themselves.
     """
 
     threads: int | None = None

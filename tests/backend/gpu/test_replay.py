@@ -401,3 +401,99 @@ def test_programs() -> None:
     for _ in range(3):
         assert np.may_share_memory(shows(x), x)
     assert played() == 1
+
+
+# ---- memory ----------------------------------------------------------------------------------------
+
+
+@needs_compiler
+def test_branches_share_a_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Previously failed: each branch of a graph that was recorded by itself took a whole one."""
+    lanes: list[int] = []
+    real = COMPILING.xp.routines.recording
+
+    def recording(count: int) -> Any:
+        lanes.append(count)
+        return real(count)
+
+    monkeypatch.setattr(COMPILING.xp.routines, "recording", recording)
+    shapes = [(30, 30)] * 8
+    call = expression("ab,bc,de,ef,gh,hi,jk,kl->acdfgijl".replace("->acdfgijl", "->"), shapes)
+    for seed in range(2):
+        call(*drawn(shapes, seed))
+    call.capture(*drawn(shapes))
+    assert lanes[0] == lanes[1] > 1
+
+
+@needs_compiler
+def test_no_graph_below_a_limit() -> None:
+    """Previously failed: a graph held what no limit had counted."""
+    calls = [expression(memory_limit="1GiB")]
+    with einloom.options(memory_limit="1GiB"):
+        calls.append(expression())
+    for call in calls:
+        for seed in range(3):
+            call(*drawn(SHAPES, seed))
+    assert not played()
+
+
+@needs_compiler
+def test_graphs_go_where_there_is_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the call is tried once more; what is reclaimed is told."""
+    arrays = drawn(SHAPES)
+    call, other = expression(), expression()
+    for _ in range(2):
+        call(*arrays)
+    assert played() == 1
+    left = [1]
+    real = COMPILING.xp.empty
+
+    def empty(*arguments: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise COMPILING.xp.cuda.memory.OutOfMemoryError
+        return real(*arguments)
+
+    monkeypatch.setattr(COMPILING.xp, "empty", empty, raising=False)
+    np.testing.assert_array_equal(other(*arrays).view(np.ndarray), wanted(CHAIN, arrays))
+    assert played() == 1  # the other's, by its second try
+    left[0] = 1000
+    with pytest.raises(einloom.MemoryLimitError, match=r"gpu:0.*memory_limit"):
+        other(*arrays)
+    left[0] = 0
+    for _ in range(5):
+        call(*arrays)
+    assert COMPILING.reclaim() >= 32 << 20
+    assert not played()
+
+
+@needs_compiler
+def test_graphs_in_use_go_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = drawn(SHAPES)
+    calls = [expression() for _ in range(4)]
+    size = (32 << 20) + 4096
+    monkeypatch.setattr(replay, "ALL", replay.USUAL // (3 * size))
+    for call in calls[:3]:
+        for _ in range(2):
+            call(*arrays)
+    for number in list(KEPT._all):  # nobody has used any since
+        KEPT._is_spared(number)
+    calls[0](*arrays)
+    for _ in range(2):
+        calls[3](*arrays)
+    assert played() == 3
+    by_cublas = COMPILING.xp.routines.called
+    by_cublas.clear()
+    calls[0](*arrays)
+    assert not by_cublas
+    calls[1](*arrays)
+    assert by_cublas
+
+
+@needs_compiler
+def test_explained() -> None:
+    arrays = drawn(SHAPES)
+    assert "one CUDA graph" in expression().explain()
+    assert "one CUDA graph" in expression().explain(*arrays)
+    with einloom.options(graphs=False):
+        assert "graph" not in expression().explain()
