@@ -65,9 +65,8 @@ class Replay:
         self._varying, self.nbytes = varying, nbytes + WORKSPACE
         self._is_sole = xp.cuda.runtime.getDeviceCount() == 1
         self._graphs: dict[Any, _Graph] = {}
-        self._counts: dict[
-            Any, list[int]
-        ] = {}  # by strides: calls so far, and those to come before
+        # by strides: calls so far, and those to come before
+        self._counts: dict[Any, list[int]] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *arrays: Array) -> Array:
