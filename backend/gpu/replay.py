@@ -213,10 +213,13 @@ class _Kept:
     """Graphs of all programs: their memory is bounded, and those that are in use go last."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a callback may come while it is held
+        self.renew_lock()
         self._all: OrderedDict[tuple[int, Any], tuple[Any, int]] = OrderedDict()
         self.nbytes, self._most = 0, USUAL // ALL
         register("cuda graphs", self)
+
+    def renew_lock(self) -> None:
+        self._lock = threading.RLock()  # a callback may come while it is held
 
     def admit(self, replay: Replay, key: Any, nbytes: int, most: int) -> None:
         """Count a graph, and let others go until all hold no more than `most` bytes."""

@@ -84,6 +84,9 @@ class Cache(Generic[V]):
         found = self.get(key)
         return found if found is not None else self.put(key, make())
 
+    def renew_lock(self) -> None:
+        self._lock = threading.Lock()
+
     def info(self) -> CacheInfo:
         with self._lock:
             return CacheInfo(self._hits, self._misses, self.maxsize, len(self._items))
@@ -143,8 +146,9 @@ def clear_caches() -> None:
 def _renew_locks() -> None:
     """In the child of a fork: a lock that another thread held would never be released."""
     for cache in tuple(_REGISTRY.values()):
-        if isinstance(cache, Cache):
-            cache._lock = threading.Lock()
+        renew = getattr(cache, "renew_lock", None)
+        if renew is not None:
+            renew()
 
 
 if hasattr(os, "register_at_fork"):

@@ -21,6 +21,7 @@ from tests.contract.test_on_device import on_device, runs
 from tests.oracles import check
 
 import einloom
+from einloom._base import caches
 from einloom.backend.choice import register_arrays, unregister_arrays
 from einloom.backend.gpu import replay
 from einloom.backend.gpu.cuda import relay
@@ -497,3 +498,10 @@ def test_explained() -> None:
     assert "one CUDA graph" in expression().explain(*arrays)
     with einloom.options(graphs=False):
         assert "graph" not in expression().explain()
+
+
+def test_the_child_of_a_fork_has_a_lock_of_its_own() -> None:
+    before = KEPT._lock
+    caches._renew_locks()
+    assert KEPT._lock is not before
+    assert KEPT.info().currsize == 0
