@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 FEW = 64  # operands up to which a function that checks them is generated: Python compiles long ones slowly
-MANY = 480  # and a loop, on a device
+MANY = 480  # that a loop checks on a device: as many as a graph takes (backend/gpu/cuda/relay.py)
 RUNS, LONG = 4, 1.0  # runs that explain measures, unless one takes so many seconds
 
 

@@ -415,9 +415,17 @@ class GpuBackend:
         return uploads.Uploads(self.xp, self.ordinal, operands, pieces, indices)
 
     def in_lanes(
-        self, pieces: Sequence[tuple[Any, ...]], inputs: Sequence[int], outputs: Sequence[int]
+        self,
+        pieces: Sequence[tuple[Kernel, tuple[int, ...], tuple[int, ...], bool]],
+        inputs: Sequence[int],
+        outputs: Sequence[int],
     ) -> Callable[..., Any]:
-        """The steps of a program on several streams, to be captured."""
+        """The steps of a program on several streams, to be captured.
+
+        Args:
+            pieces: the kernel of each step, the slots that it reads and makes, and whether it is a view.
+            inputs, outputs: slots of the program.
+        """
         with self._on():
             return lanes.InLanes(self.xp, [lanes.Piece(*one) for one in pieces], inputs, outputs)
 
