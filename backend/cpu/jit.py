@@ -21,6 +21,7 @@ from typing import Any
 from ..._base.caches import Cache
 from ..._base.log import log
 from ..._base.options import cache_dir
+from . import bare
 from .apart import call_of, is_apart, symbol_of, with_types
 from .kernel_files import Uses, disk_cache, no_cache, private_folder
 
@@ -34,15 +35,27 @@ def is_loaded() -> bool:
 
 
 class Kernel:
-    """A function compiled by numba at its first call; it releases the GIL."""
+    """A function compiled by numba at its first call; it releases the GIL.
+
+    Code that is kept on disk is called without numba for as long as no other is needed.
+    """
 
     def __init__(self, function: Callable[..., Any], source: str = "", twin: bool = False) -> None:
         self.function, self.source, self.twin = function, source, twin
         self._dispatcher: Callable[..., Any] | None = None
+        self._entries = bare.Entries(function)  # type: ignore[arg-type]
         self.__doc__, self.__name__ = function.__doc__, function.__name__
 
     def __call__(self, *arguments: Any) -> Any:
-        return (self._dispatcher or self._compiled())(*arguments)
+        dispatcher = self._dispatcher
+        if dispatcher is None:
+            result = self._entries.call(arguments)
+            if result is not bare.REFUSED:
+                if not self.twin:
+                    _look_before_sleep_barely()
+                return result
+            dispatcher = self._compiled()
+        return dispatcher(*arguments)
 
     def _compiled(self) -> Callable[..., Any]:
         with _LOCK:
@@ -157,10 +170,15 @@ def _write_atomically(file: Path, text: str) -> None:
 def _dispatcher(function: Callable[..., Any]) -> Callable[..., Any]:
     import numba
 
+    from . import entries
+
     function = _own(function)
     # contract: a*b+c may become one fused operation; no other liberty with rounding is taken
-    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
-    return _kept(dispatcher, function, Uses(partial(_complete, function)))
+    dispatcher = numba.njit(
+        nogil=True, error_model="numpy", fastmath={"contract"}, **entries.how()
+    )(function)
+    uses = Uses(partial(_complete, function), keep=partial(entries.kept, function))
+    return _kept(dispatcher, function, uses)
 
 
 def _kept(dispatcher: Any, function: Callable[..., Any], uses: Uses) -> Any:
@@ -223,20 +241,26 @@ def _made_twin(function: Callable[..., Any]) -> Callable[..., Any]:
     """Nothing is compiled here: who compiles holds numba's lock, and may wait for ours."""
     import numba
 
+    from . import entries
+
     instead = _instead(function)
     if isinstance(instead, str):
         from .kernels.vectors import intrinsics
 
         return _once(intrinsics)[instead]
-    copy = _own(instead)
+    copy, is_door = _own(instead), getattr(function, "is_door", False)
     # what Python never calls needs no wrapper for it: parsing and optimising these takes as long as the rest
-    wrappers = {
-        "no_cfunc_wrapper": True,
-        "no_cpython_wrapper": not getattr(function, "is_door", False),
-    }
-    dispatcher = numba.njit(nogil=True, error_model="numpy", **wrappers)(copy)
+    wrappers = {"no_cfunc_wrapper": not is_door, "no_cpython_wrapper": not is_door}
+    dispatcher = numba.njit(nogil=True, error_model="numpy", **wrappers, **entries.how())(copy)
     with_types(function, dispatcher)
-    uses = Uses(partial(_call_twins, copy), partial(_link, instead), not is_apart(function))
+
+    def keep(compiled: Any, code: bytes) -> None:
+        if is_door:
+            entries.kept(instead, compiled, code)
+        if is_apart(function):
+            entries.kept_apart(instead, compiled, code)
+
+    uses = Uses(partial(_call_twins, copy), partial(_link, instead), not is_apart(function), keep)
     return _kept(dispatcher, copy, uses)
 
 
@@ -310,6 +334,22 @@ def _look_before_sleep() -> None:
         log.warning("threads that wait go to sleep at once: %s", error)
     else:
         spin_with(dispatcher)
+
+
+@cache
+def _look_before_sleep_barely() -> None:
+    """The same without numba, if the kernel for waiting is kept."""
+    if not hasattr(os, "sched_yield"):
+        return
+    import numpy as np
+
+    from .kernels.wait import watch
+    from .threads import spin_with
+
+    looks = (np.zeros(1, np.int64), 0, 1, 0)
+    entry = watch._entries.find(looks) if watch._dispatcher is None else None
+    if entry is not None:
+        spin_with(lambda *arguments: entry.call(arguments))
 
 
 @cache

@@ -32,11 +32,13 @@ class Uses(NamedTuple):
     complete: gives it the names that it calls, before it is compiled.
     link: registers the addresses at which its code calls others, before it is loaded or compiled.
     may_be_inlined: whether other compiled functions may hold it.
+    keep: keeps its machine code for calls without numba as well.
     """
 
     complete: Callable[[], None]
     link: Callable[[], None] = lambda: None
     may_be_inlined: bool = False
+    keep: Callable[[Any, bytes], None] = lambda compiled, code: None
 
 
 @cache
@@ -50,9 +52,8 @@ def disk_cache() -> type[Any]:
     class Locator(caching._CacheLocator):  # type: ignore[misc]
         def __init__(self, function: Callable[..., None]) -> None:
             self._py_file = function.__code__.co_filename
-            self._module = function.__module__
             self._name = f"{function.__module__}.{function.__qualname__}"
-            self._stamp = _stamp(self._folder())
+            self._stamp = stamp_of(function)
 
         def get_cache_path(self) -> str:
             return os.fspath(cache_dir() / "kernels")
@@ -63,12 +64,6 @@ def disk_cache() -> type[Any]:
         def get_disambiguator(self) -> str:  # the name of a generated kernel is that of its text
             return self._stamp[:12]
 
-        def _folder(self) -> Path | None:
-            """Whose files count beside ours: those beside the function, unless they are ours."""
-            if self._module.startswith(__name__.rpartition(".")[0]):
-                return None
-            return Path(self._py_file).parent
-
         @classmethod
         def from_function(cls, function: Callable[..., None], file: str) -> Any:
             locator = cls(function)
@@ -77,20 +72,21 @@ def disk_cache() -> type[Any]:
 
     class Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
         _locator_classes = (Locator,)
-        may_be_inlined = True
+        uses: Uses
 
         def reduce(self, compiled: Any) -> Any:
             """What is kept of a compiled function."""
             library, *rest = super().reduce(compiled)
-            if self.may_be_inlined:
-                return library, *rest
             name, kind, (code, module) = library
+            self.uses.keep(compiled, code)
+            if self.uses.may_be_inlined:
+                return library, *rest
             return (name, kind, (code, names_of(module))), *rest
 
         def rebuild(self, context: Any, kept: Any) -> Any:
             """The compiled function, of what is kept of it."""
             compiled = super().rebuild(context, kept)
-            if not self.may_be_inlined:
+            if not self.uses.may_be_inlined:
                 compiled.library._get_module_for_linking = self._refuse
             return compiled
 
@@ -121,7 +117,7 @@ def disk_cache() -> type[Any]:
 
         def __init__(self, function: Callable[..., None], uses: Uses) -> None:
             super().__init__(function)
-            self._impl.may_be_inlined = uses.may_be_inlined
+            self._impl.uses = uses
             stamp = self._impl.locator.get_source_stamp()
             self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
             self._uses = uses
@@ -179,10 +175,20 @@ def names_of(module: bytes) -> bytes:
     return kept
 
 
+def stamp_of(function: Callable[..., Any]) -> str:
+    """What its code depends on, and that of whatever may be inlined into it."""
+    if function.__module__.startswith(__name__.rpartition(".")[0]):
+        return _stamp(None)
+    return _stamp(Path(function.__code__.co_filename).parent)
+
+
 @cache
 def _stamp(beside: Path | None) -> str:
     """The same as it was when the first kernel was asked for: sources are read once in a process."""
     return source_stamp(beside)
+
+
+COMPILE = ("jit.py", "apart.py", "bare.py", "entries.py", Path(__file__).name)
 
 
 def source_stamp(beside: Path | None = None) -> str:
@@ -193,20 +199,26 @@ def source_stamp(beside: Path | None = None) -> str:
     """
     import hashlib
 
-    import llvmlite
-    import numba
-
-    digest = hashlib.sha256(f"{_version()} {numba.__version__} {llvmlite.__version__}".encode())
+    digest = hashlib.sha256(f"{_version()} {_release('numba')} {_release('llvmlite')}".encode())
     here = Path(__file__)
     for file in sorted(
         [
-            *map(here.with_name, ("jit.py", "apart.py", here.name)),
+            *map(here.with_name, COMPILE),
             *(here.parent / "kernels").rglob("*.py"),
             *(beside.glob("*.py") if beside else ()),
         ]
     ):
         digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()
+
+
+def _release(package: str) -> str:
+    """Which version of a package is installed, without importing it."""
+    from importlib.util import find_spec
+
+    spec = find_spec(package)
+    folder = Path(spec.origin).parent if spec and spec.origin else Path()
+    return (folder / "_version.py").read_text(encoding="utf-8")
 
 
 def _version() -> str:

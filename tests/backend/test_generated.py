@@ -171,7 +171,12 @@ def test_processes(tmp_path: Path) -> None:
     """Moves are compiled once for an element size, whatever the rank and layout; the next process
     compiles nothing, generated kernels included."""
     root = Path(einloom.__file__).parents[1]
-    variables = {**os.environ, "EINLOOM_CACHE_DIR": str(tmp_path / "c"), "PYTHONPATH": str(root)}
+    variables = {
+        **os.environ,
+        "EINLOOM_CACHE_DIR": str(tmp_path / "c"),
+        "EINLOOM_BARE": "0",
+        "PYTHONPATH": str(root),
+    }
 
     def run() -> list[int]:
         command = [sys.executable, "-c", PROCESS]

@@ -43,11 +43,11 @@ def test_nothing_is_compiled_before_the_first_call(tmp_path: Path) -> None:
 
 def test_disk_cache_is_private_and_shared_by_kernels(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
-    with options(cache_dir=str(folder)):
+    with options(cache_dir=str(folder), bare=False):
         first, second = kernel(plus), kernel(plus)
         first(np.zeros(3), np.ones(3))
         files = snapshot(folder)
-        assert len(files) == 2  # an index and one compiled function
+        assert len(files) == 3  # an index and one compiled function, which is also kept bare
         second(np.zeros(3), np.ones(3))
         assert snapshot(folder) == files
         assert sum(second._dispatcher.stats.cache_hits.values()) == 1  # type: ignore[union-attr]
@@ -86,7 +86,12 @@ print("numba.np.arraymath" in sys.modules, "einloom.backend.cpu.kernels.register
 
 def test_second_process_compiles_nothing(tmp_path: Path) -> None:
     root = Path(einloom.__file__).parents[1]
-    environment = {**os.environ, "EINLOOM_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(root)}
+    environment = {
+        **os.environ,
+        "EINLOOM_CACHE_DIR": str(tmp_path),
+        "EINLOOM_BARE": "0",
+        "PYTHONPATH": str(root),
+    }
 
     def run(*dtypes: str) -> list[str]:
         command = [sys.executable, "-c", PROCESS, *dtypes]
@@ -121,7 +126,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the folder of kernels that the stamp is now taken of."""
     folder = tmp_path / "kernels"
     shutil.copytree(Path(kernels.__file__).parent, folder)
-    for beside in ("apart.py", "jit.py", "kernel_files.py"):
+    for beside in kernel_files.COMPILE:
         shutil.copy(Path(jit.__file__).with_name(beside), tmp_path)
     monkeypatch.setattr(kernel_files, "__file__", str(tmp_path / "kernel_files.py"))
     return folder
@@ -159,10 +164,16 @@ def test_any_change_of_source_changes_the_stamp(sources: Path) -> None:
 
 def test_versions_change_the_stamp(monkeypatch: pytest.MonkeyPatch) -> None:
     stamps = [source_stamp()]
-    for package in ("einloom", "numba"):
-        monkeypatch.setattr(sys.modules[package], "__version__", "0.0.test")
+    monkeypatch.setattr(sys.modules["einloom"], "__version__", "0.0.test")
+    stamps.append(source_stamp())
+    release = kernel_files._release
+    for package in ("numba", "llvmlite"):
+        changed = {package: "0.0.test"}
+        monkeypatch.setattr(
+            kernel_files, "_release", lambda name, changed=changed: changed.get(name, release(name))
+        )
         stamps.append(source_stamp())
-    assert len(set(stamps)) == 3
+    assert len(set(stamps)) == 4
 
 
 def test_changed_source_is_compiled_again(
@@ -172,7 +183,7 @@ def test_changed_source_is_compiled_again(
     kernel_files._stamp.cache_clear()
     request.addfinalizer(kernel_files._stamp.cache_clear)
     folder = tmp_path / "cache"
-    with options(cache_dir=str(folder)):
+    with options(cache_dir=str(folder), bare=False):
         for hits in (0, 1):
             one = kernel(plus)
             one(np.zeros(3), np.ones(3))
@@ -303,7 +314,7 @@ def test_a_kernel_that_is_loaded_is_inlined_by_none(tmp_path: Path) -> None:
     """Of its code the names are kept: linked into another function they would abort the process."""
     import numba
 
-    with options(cache_dir=str(tmp_path)):
+    with options(cache_dir=str(tmp_path), bare=False):
         kernel(plus)(np.zeros(3), np.ones(3))
         loaded = kernel(plus)
         loaded(np.zeros(3), np.ones(3))

@@ -71,6 +71,7 @@ GOOD: list[tuple[str, Any]] = [
     ("precision", "tf32"),
     ("precision", "bfloat16"),
     ("graphs", False),
+    ("bare", False),
     ("engine", "gemm"),
     ("engine", "batched gemm"),
 ]
@@ -123,6 +124,7 @@ BAD: list[tuple[str, Any]] = [
     ("precision", None),
     ("graphs", "always"),
     ("graphs", None),
+    ("bare", 1),
 ]
 
 ENVIRONMENT: list[tuple[str, str, Any]] = [
@@ -146,6 +148,7 @@ ENVIRONMENT: list[tuple[str, str, Any]] = [
     ("provider", "native", "native"),
     ("precision", "tf32", "tf32"),
     ("graphs", "0", False),
+    ("bare", "0", False),
 ]
 
 BAD_ENVIRONMENT: list[tuple[str, str]] = [

@@ -72,6 +72,8 @@ class Options:
             may be rounded to 11 or 8 digits in base 2, which is faster. Sums are those of float32 either way.
         graphs: whether contractions and programs on a GPU that are called again and again become CUDA graphs
             by themselves.
+        bare: whether kernels that are kept on disk are called without numba while few calls are made, which
+            saves importing it.
     """
 
     threads: int | None = None
@@ -86,6 +88,7 @@ class Options:
     provider: str = "blas"
     precision: str = "full"
     graphs: bool = True
+    bare: bool = True
 
     def __post_init__(self) -> None:
         for name in ("threads", "budget"):
@@ -108,8 +111,9 @@ class Options:
             raise OptionError(
                 f"options(precision={self.precision!r}): give one of {', '.join(PRECISIONS)}"
             )
-        if not isinstance(self.graphs, bool):
-            raise OptionError(f"options(graphs={self.graphs!r}): give True or False")
+        for name in ("graphs", "bare"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise OptionError(f"options({name}={value!r}): give True or False")
         if self.plan_cache not in PLAN_CACHES:
             raise OptionError(
                 f"options(plan_cache={self.plan_cache!r}): give one of {', '.join(PLAN_CACHES)}"
@@ -287,6 +291,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "plan_cache": str,
     "progress": lambda text: _TRUTH.get(text.lower(), text),
     "graphs": lambda text: _TRUTH.get(text.lower(), text),
+    "bare": lambda text: _TRUTH.get(text.lower(), text),
     "small": float,
     "patience": float,
     "engine": str,

@@ -1,0 +1,360 @@
+"""Entries of compiled kernels: functions around them that need no numba to be called (`bare`).
+
+numba makes two functions around each that it compiles, one that Python calls and one that C calls. A
+kernel's entry takes the place of the second. What a kernel asks of numba's runtime is memory for arrays of
+its own: for entries there is another that takes it from malloc.
+
+All this leans on numba's inside. Where a version of numba is not as this expects, kernels have no entries
+and are called by numba.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from ..._base.log import log
+from . import bare
+
+MEMORY = """
+declare ptr @malloc(i64)
+declare ptr @realloc(ptr, i64)
+declare void @free(ptr)
+declare void @abort()
+
+define ptr @NRT_MemInfo_alloc_aligned(i64 %size, i32 %align) {
+  %line = zext i32 %align to i64
+  %head = add i64 %line, 48
+  %all = add i64 %size, %head
+  %block = call ptr @malloc(i64 %all)
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %without, label %with
+without:
+  ret ptr null
+with:
+  %start = ptrtoint ptr %block to i64
+  %end = add i64 %start, %head
+  %over = urem i64 %end, %line
+  %place = sub i64 %end, %over
+  %data = inttoptr i64 %place to ptr
+  call void @begin(ptr %block, ptr null, ptr null, ptr %data)
+  ret ptr %block
+}
+
+define ptr @NRT_MemInfo_new_varsize_dtor(i64 %size, ptr %destroy) {
+  %data = call ptr @malloc(i64 %size)
+  %block = call ptr @malloc(i64 48)
+  %no_data = icmp eq ptr %data, null
+  %no_block = icmp eq ptr %block, null
+  %none = or i1 %no_data, %no_block
+  br i1 %none, label %without, label %with
+without:
+  call void @free(ptr %data)
+  call void @free(ptr %block)
+  ret ptr null
+with:
+  call void @begin(ptr %block, ptr %block, ptr %destroy, ptr %data)
+  ret ptr %block
+}
+
+define ptr @NRT_MemInfo_varsize_realloc(ptr %block, i64 %size) {
+  %slot = getelementptr ptr, ptr %block, i64 3
+  %old = load ptr, ptr %slot
+  %data = call ptr @realloc(ptr %old, i64 %size)
+  %none = icmp eq ptr %data, null
+  br i1 %none, label %without, label %with
+without:
+  ret ptr null
+with:
+  store ptr %data, ptr %slot
+  ret ptr %data
+}
+
+define internal void @begin(ptr %block, ptr %apart, ptr %destroy, ptr %data) {
+  store i64 1, ptr %block
+  %second = getelementptr ptr, ptr %block, i64 1
+  store ptr %apart, ptr %second
+  %third = getelementptr ptr, ptr %block, i64 2
+  store ptr %destroy, ptr %third
+  %fourth = getelementptr ptr, ptr %block, i64 3
+  store ptr %data, ptr %fourth
+  ret void
+}
+
+define void @NRT_MemInfo_call_dtor(ptr %block) {
+  %second = getelementptr ptr, ptr %block, i64 1
+  %apart = load ptr, ptr %second
+  %third = getelementptr ptr, ptr %block, i64 2
+  %destroy = load ptr, ptr %third
+  %fourth = getelementptr ptr, ptr %block, i64 3
+  %data = load ptr, ptr %fourth
+  %no_contents = icmp eq ptr %destroy, null
+  br i1 %no_contents, label %empty, label %full
+full:
+  call void %destroy(ptr %data, i64 0, ptr null)
+  br label %empty
+empty:
+  %is_one = icmp eq ptr %apart, null
+  br i1 %is_one, label %end, label %two
+two:
+  call void @free(ptr %data)
+  br label %end
+end:
+  call void @free(ptr %block)
+  ret void
+}
+"""
+"""Blocks begin as numba's do: a count of references, two words that nothing but this reads, a pointer to the
+data. The two words: whether the data lie in a block of their own, and what destroys them."""
+
+GIVEN = (
+    "NRT_MemInfo_alloc_aligned", "NRT_MemInfo_new_varsize_dtor", "NRT_MemInfo_varsize_realloc",
+    "NRT_MemInfo_call_dtor",
+)  # fmt: skip
+OUTSIDE = (
+    "NRT_adapt_ndarray_from_python", "NRT_Free", "numba_unpickle", "numba_do_raise",
+    "numba_runtime_build_excinfo_struct",
+)  # fmt: skip
+"""What the function that Python calls needs of numba; entries call none of it."""
+RESULTS = ("none", "bool", "int64", "float64")
+
+
+@contextmanager
+def given_up(what: str) -> Iterator[None]:
+    """What fails in it is done without: a kernel is none the worse for it."""
+    try:
+        yield
+    except Exception as error:
+        log.warning(
+            "%s for calls without numba is not made: %s: %s", what, type(error).__name__, error
+        )
+
+
+@given_up("a file")
+def kept(function: Any, compiled: Any, code: bytes) -> None:
+    """Keep the code of a compiled function for calls without numba, if it has an entry."""
+    signature = compiled.signature
+    letters, entry = letters_of(signature.args), _symbol(compiled.fndesc)
+    if letters and entry in {x.name for x in compiled.library._final_module.functions}:
+        _keep(function, letters, entry, str(signature.return_type), compiled, code)
+
+
+@given_up("a file")
+def kept_apart(function: Any, compiled: Any, code: bytes) -> None:
+    """Keep the code of a function that others call at its address."""
+    _keep(function, bare.APART, compiled.fndesc.llvm_func_name, "none", compiled, code)
+
+
+def _keep(
+    function: Any, letters: str, symbol: str, result: str, compiled: Any, code: bytes
+) -> None:
+    foreign = _foreign(compiled.library._final_module)
+    calls = [x for x in foreign if x.startswith(f"{__name__.partition('.')[0]}.")]
+    outside = tuple(x for x in foreign if x not in calls)
+    if set(outside) <= {*OUTSIDE, *GIVEN} and _has_known_blocks():
+        facts = {"symbol": symbol, "result": result, "calls": calls}
+        bare.keep(function, letters, facts, _runtime(outside), code)
+
+
+def letters_of(types_: Any) -> str:
+    """What stands for numba's types of arguments, "" where no entry takes them; see `bare.letters_of`."""
+    from numba import types
+    from numba.np.numpy_support import as_dtype
+
+    scalars = {types.int64: "q", types.float64: "d", types.boolean: "?"}
+    letters = []
+    for kind in types_:
+        if type(kind) is types.Array and kind.layout == "C" and kind.aligned:
+            letters.append(bare.array_letters(as_dtype(kind.dtype), kind.ndim, kind.mutable))
+        elif kind in scalars:
+            letters.append(scalars[kind])
+        else:
+            return ""
+    return " ".join(letters)
+
+
+def _symbol(function: Any) -> str:
+    """The entry's; another one than numba's function for C would have."""
+    return f"entry.{function.llvm_func_name}"
+
+
+def _foreign(module: Any) -> list[str]:
+    """What its code names that is neither in it nor in the process."""
+    process = ctypes.CDLL(None)
+    values = [*module.functions, *module.global_variables]
+    names = {x.name for x in values if x.is_declaration and not x.name.startswith("llvm.")}
+    return sorted(x for x in names if not hasattr(process, x))
+
+
+@cache
+def _has_known_blocks() -> bool:
+    """Whether numba's blocks of memory have their data where `MEMORY` puts it."""
+    from numba.core.runtime import nrtdynmod
+
+    elements = [str(x) for x in nrtdynmod._meminfo_struct_type.elements]
+    return elements[0] == "i64" and elements[3] == "i8*" and elements[1] == elements[2] == "i8*"
+
+
+@cache
+def _runtime(outside: tuple[str, ...]) -> bytes:
+    """The object with what stands for numba's runtime."""
+    from llvmlite import binding
+
+    text = MEMORY + "".join(
+        f"define void @{name}() {{\n  call void @abort()\n  unreachable\n}}\n"
+        for name in outside
+        if name not in GIVEN
+    )
+    image: bytes = bare.target_machine().emit_object(binding.parse_assembly(text))
+    return image
+
+
+@cache
+def how() -> dict[str, Any]:
+    """How numba's decorator is told to make entries."""
+    with given_up("a compiler"):
+        return {"pipeline_class": _compiler()}
+    return {}
+
+
+def _compiler() -> type[Any]:
+    """numba's compiler, which makes an entry where it would make a function for C."""
+    from numba.core import compiler, lowering
+    from numba.core.compiler_machinery import register_pass
+    from numba.core.typed_passes import BaseNativeLowering, NativeLowering
+
+    class Lower(lowering.Lower):  # type: ignore[misc]
+        def create_cfunc_wrapper(self) -> None:
+            """The entry, if there can be one."""
+            if letters_of(self.fndesc.argtypes) and str(self.fndesc.restype) in RESULTS:
+                with given_up("an entry"):
+                    self.library.add_ir_module(_entry(self.context, self.fndesc))
+
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class Lowering(BaseNativeLowering):  # type: ignore[misc]
+        _name = "native lowering with an entry"
+
+        @property
+        def lowering_class(self) -> type[Any]:
+            return Lower
+
+    class Compiler(compiler.CompilerBase):  # type: ignore[misc]
+        def define_pipelines(self) -> list[Any]:
+            """That of nopython mode."""
+            passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+            mine = compiler.PassManager("nopython with an entry")
+            for one, name in passes.passes:
+                mine.add_pass(Lowering if one is NativeLowering else one, name)
+            mine.finalize()
+            return [mine]
+
+    return Compiler
+
+
+def _entry(context: Any, function: Any) -> Any:
+    """entry(words, result, expected): bare.DONE, and what the function returns is in `result`; or
+    bare.NO_MEMORY; or bare.OTHER_KINDS where an array is none that the function is compiled for."""
+    from llvmlite import ir
+    from numba import types
+
+    word, byte = ir.IntType(64), ir.IntType(8)
+    module = context.create_module("entry")
+    convention = context.call_conv
+    kind = convention.get_function_type(function.restype, function.argtypes)
+    inner = ir.Function(module, kind, function.llvm_func_name)
+    outer = ir.FunctionType(word, [word.as_pointer(), byte.as_pointer(), word.as_pointer()])
+    entry = ir.Function(module, outer, _symbol(function))
+    builder = ir.IRBuilder(entry.append_basic_block())
+    words, answer, expected = entry.args
+
+    def numbered(place: Any, k: int) -> Any:
+        return builder.load(builder.gep(place, [ir.Constant(word, k)]))
+
+    given = [numbered(words, k) for k in range(len(function.argtypes))]
+    arrays = [k for k, x in enumerate(function.argtypes) if isinstance(x, types.Array)]
+    fits = ir.Constant(ir.IntType(1), 1)
+    for at, k in enumerate(arrays):
+        facts = numbered(expected, 0), numbered(expected, 1 + at)
+        fits = builder.and_(fits, _is_like(builder, given[k], function.argtypes[k], *facts))
+    with builder.if_then(builder.not_(fits), likely=False):
+        builder.ret(ir.Constant(word, bare.OTHER_KINDS))
+    values = [
+        _value(context, builder, x, one) for x, one in zip(function.argtypes, given, strict=True)
+    ]
+    status, result = convention.call_function(
+        builder, inner, function.restype, function.argtypes, values, attrs=("noinline",)
+    )
+    with builder.if_then(status.is_error, likely=False):
+        builder.ret(ir.Constant(word, bare.NO_MEMORY))
+    if str(function.restype) != "none":
+        if str(function.restype) == "bool":
+            result = builder.zext(result, byte)
+        builder.store(result, builder.bitcast(answer, result.type.as_pointer()))
+    builder.ret(ir.Constant(word, bare.DONE))
+    return module
+
+
+def _field(builder: Any, object_: Any, place: int, bits: int = 64) -> Any:
+    """What an object in Python holds there."""
+    from llvmlite import ir
+
+    address = builder.add(object_, ir.Constant(ir.IntType(64), place))
+    return builder.load(builder.inttoptr(address, ir.IntType(bits).as_pointer()))
+
+
+def _is_like(builder: Any, object_: Any, type_: Any, class_: Any, dtype: Any) -> Any:
+    """Whether an object in Python is an array of numba's type; of one that is none, nothing else is read."""
+    from llvmlite import ir
+
+    half = ir.IntType(32)
+    needed = bare.CONTIGUOUS | (bare.WRITEABLE if type_.mutable else 0)
+    is_array = builder.icmp_unsigned("==", _field(builder, object_, bare.TYPE), class_)
+    before = builder.block
+    with builder.if_then(is_array):
+        flags = builder.and_(_field(builder, object_, bare.FLAGS, 32), ir.Constant(half, needed))
+        ndim = _field(builder, object_, bare.NDIM, 32)
+        fits = builder.and_(
+            builder.icmp_unsigned("==", _field(builder, object_, bare.DTYPE), dtype),
+            builder.and_(
+                builder.icmp_unsigned("==", flags, ir.Constant(half, needed)),
+                builder.icmp_unsigned("==", ndim, ir.Constant(half, type_.ndim)),
+            ),
+        )
+        inside = builder.block
+    found = builder.phi(ir.IntType(1))
+    found.add_incoming(ir.Constant(ir.IntType(1), 0), before)
+    found.add_incoming(fits, inside)
+    return found
+
+
+def _value(context: Any, builder: Any, type_: Any, given: Any) -> Any:
+    """An argument of the function itself, from its word."""
+    from llvmlite import ir
+    from numba import types
+    from numba.np.arrayobj import populate_array
+
+    word = ir.IntType(64)
+    if type_ is types.boolean:
+        return builder.icmp_unsigned("!=", given, ir.Constant(word, 0))
+    if type_ is types.float64:
+        return builder.bitcast(given, ir.DoubleType())
+    if not isinstance(type_, types.Array):
+        return given
+
+    def numbers(place: int) -> list[Any]:
+        first = builder.inttoptr(_field(builder, given, place), word.as_pointer())
+        return [builder.load(builder.gep(first, [ir.Constant(word, k)])) for k in range(type_.ndim)]
+
+    array = context.make_array(type_)(context, builder)
+    populate_array(
+        array,
+        data=builder.inttoptr(_field(builder, given, bare.DATA), array.data.type),
+        shape=numbers(bare.SHAPE),
+        strides=numbers(bare.STRIDES),
+        itemsize=context.get_abi_sizeof(context.get_data_type(type_.dtype)),
+        meminfo=None,
+    )
+    return array._getvalue()
