@@ -42,6 +42,7 @@ RESULTS: dict[str, Any] = {
     "none": None, "bool": ctypes.c_bool, "int64": ctypes.c_int64, "float64": ctypes.c_double,
 }  # fmt: skip
 """Where an entry writes what the kernel returns."""
+STAMP = 12  # of its digits in the name of a file
 APART = "apart"  # in place of letters: code that other code calls at its address
 WORD = "q"
 DATA, NDIM, SHAPE, STRIDES, DTYPE, FLAGS = (
@@ -148,6 +149,16 @@ def has_begun() -> bool:
     return bool(_linker.cache_info().currsize)
 
 
+def are_kept() -> bool:
+    """Whether there are kernels on disk that would be loaded without numba."""
+    return get_options().bare and _is_possible() and _are_in(cache_dir() / "kernels")
+
+
+@cache
+def _are_in(folder: Path) -> bool:
+    return any(True for _ in folder.glob(f"*-{stamp_of(are_kept)[:STAMP]}-*.code"))
+
+
 def kinds_of(arguments: Sequence[Any]) -> Kinds:
     """What decides the machine code that such arguments need."""
     return tuple(
@@ -195,18 +206,11 @@ def file_of(function: FunctionType, letters: str) -> Path | None:
 
     if function.__closure__:
         return None
-    code = function.__code__
-    facts = (
-        stamp_of(function),
-        _processor(),
-        _settings(),
-        letters,
-        code.co_names,
-        code.co_code.hex(),
-    )
+    code, stamp = function.__code__, stamp_of(function)
+    facts = (stamp, _processor(), _settings(), letters, code.co_names, code.co_code.hex())
     digest = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
     name = f"{function.__module__}.{function.__qualname__}".replace("<locals>", "locals")
-    return cache_dir() / "kernels" / f"{name}-{digest}.code"
+    return cache_dir() / "kernels" / f"{name}-{stamp[:STAMP]}-{digest}.code"
 
 
 def keep(function: FunctionType, letters: str, facts: dict[str, Any], *images: bytes) -> None:

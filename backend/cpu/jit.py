@@ -26,12 +26,12 @@ from .apart import call_of, is_apart, symbol_of, with_types
 from .kernel_files import Uses, disk_cache, no_cache, private_folder
 
 _LOCK = threading.RLock()
-_LOADED: list[bool] = []  # one element once a kernel was asked for in this process
+_LOADED: list[bool] = []  # one element once a kernel was asked of numba in this process
 
 
 def is_loaded() -> bool:
-    """Whether numba is imported and has loaded or compiled a kernel of ours."""
-    return bool(_LOADED)
+    """Whether a kernel of ours was loaded or compiled, so that others come soon."""
+    return bool(_LOADED) or bare.has_begun()
 
 
 class Kernel:

@@ -1,9 +1,11 @@
 """When compiled kernels are worth their loading: at first plain NumPy does what it does to the same numbers.
 
 Importing numba and loading a kernel takes 0.2 to half a second, thousands of times as long as the copy that
-asked for it. So copies and single products of large arrays, which NumPy computes alike bit for bit, are left
-to it until that took `options.patience` seconds in all, or something else has loaded a kernel. A process
-that does little never loads a compiler; one that does much has lost at most what loading takes.
+asked for it; to link kernels that are kept on disk takes an eighth of that (`bare`). So copies and single
+products of large arrays, which NumPy computes alike bit for bit, are left to it until that took
+`options.patience` seconds in all, or an eighth of them where kernels are kept, or something else has loaded
+one. A process that does little never loads a compiler; one that does much has lost at most what loading
+takes.
 
 Products of medium size, below what is worth a compiler once, have their kernels in the same way, each when
 NumPy took as long for it alone (`_bind_often` of contraction.py).
@@ -19,7 +21,10 @@ from contextlib import contextmanager
 
 from ..._base.caches import CacheInfo, register
 from ..._base.options import get_options
+from . import bare
 from .jit import is_loaded
+
+SOONER = 1 / 8  # of what importing numba takes: linking what is kept
 
 
 class _Spent:
@@ -50,8 +55,10 @@ register(NAME, _SPENT)
 
 def too_early() -> bool:
     """Whether NumPy should do this, inside `counted`."""
-    now = get_options()
-    return now.small > 0 and _SPENT.seconds < now.patience and not is_loaded()
+    now, spent = get_options(), _SPENT.seconds
+    if now.small <= 0 or spent >= now.patience or is_loaded():
+        return False
+    return spent < now.patience * SOONER or not bare.are_kept()
 
 
 @contextmanager

@@ -330,6 +330,18 @@ def test_after_many_calls_numba_takes_over(kept: Any, monkeypatch: pytest.Monkey
     assert again._dispatcher is not None
 
 
+def test_whether_any_are_kept(kept: Any, tmp_path: Path) -> None:
+    assert not bare.are_kept()
+    with options(small=0, cache_dir=str(tmp_path / "more")):
+        assert not bare.are_kept()
+        einloom.einsum("bij,bjk->bik", np.ones((9, 3, 3), int), np.ones((9, 3, 3), int))
+    bare._are_in.cache_clear()
+    with options(cache_dir=str(tmp_path / "more")):
+        assert bare.are_kept() == bool(list(tmp_path.rglob("*.code")))
+        with options(bare=False):
+            assert not bare.are_kept()
+
+
 def test_closures_are_not_kept(tmp_path: Path) -> None:
     def setting(n: float) -> Kernel:
         def inner(x: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from einloom import cache_info, options
-from einloom.backend.cpu import cpu, fused, jit, patience
+from einloom.backend.cpu import bare, cpu, fused, jit, patience
 from einloom.backend.cpu.move import move
 from einloom.backend.cpu.patience import counted, too_early
 from einloom.backend.fusion import ElementwiseFusionPlan, FusionStep
@@ -36,6 +36,7 @@ print("numba" in sys.modules)
 @pytest.mark.parametrize(("seconds", "loaded"), [("60", "False"), ("0", "True")])
 def test_a_new_process(seconds: str, loaded: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EINLOOM_PATIENCE", seconds)
+    monkeypatch.setenv("EINLOOM_BARE", "0")
     monkeypatch.delenv("EINLOOM_SMALL", raising=False)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False
@@ -47,6 +48,8 @@ def test_a_new_process(seconds: str, loaded: str, monkeypatch: pytest.MonkeyPatc
 def early(monkeypatch: pytest.MonkeyPatch) -> Any:
     """As in a process that has loaded no kernel: those that are needed all the same are counted."""
     monkeypatch.setattr(jit, "_LOADED", [])
+    monkeypatch.setattr(bare, "has_begun", lambda: False)
+    monkeypatch.setattr(bare, "are_kept", lambda: False)
     patience._SPENT.clear()
     with options(patience=60, small=LONG):
         yield
@@ -122,6 +125,19 @@ def test_it_ends(early: None) -> None:
     assert cache_info()[patience.NAME].hits == 1
     jit._LOADED[:] = [True]
     assert not too_early()
+
+
+def test_it_ends_sooner_where_kernels_are_kept(
+    early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with options(patience=1.0, small=LONG):
+        patience._SPENT.add(0.2)
+        assert too_early()
+        monkeypatch.setattr(bare, "are_kept", lambda: True)
+        assert not too_early()
+        patience._SPENT.clear()
+        patience._SPENT.add(0.1)
+        assert too_early()
 
 
 def test_what_fails_counts(early: None) -> None:
