@@ -37,6 +37,7 @@ SLOW = 5  # of these is a call whose arguments must be looked at here
 MAGIC = b"einloom kernel\n"
 USED = 0x501  # flags of an array that count: contiguous, aligned, writeable
 CONTIGUOUS, WRITEABLE = 0x101, 0x400
+NUMBERS = "biufc"  # kinds of dtypes that their text tells apart
 SCALARS = {bool: "?", int: "q", float: "d", np.int64: "q", np.float64: "d"}
 RESULTS: dict[str, Any] = {
     "none": None, "bool": ctypes.c_bool, "int64": ctypes.c_int64, "float64": ctypes.c_double,
@@ -49,7 +50,6 @@ DATA, NDIM, SHAPE, STRIDES, DTYPE, FLAGS = (
     object.__basicsize__ + 8 * k for k in (0, 1, 2, 3, 5, 6)
 )
 """Where in an array's object these stand: NumPy's `PyArrayObject_fields`, part of its binary interface."""
-TYPE = DATA - 8
 DONE, NO_MEMORY, OTHER_KINDS = range(3)  # what entries return
 REFUSED = object()
 
@@ -61,32 +61,35 @@ _calls = 0  # a lost addition does no harm
 class Entry(NamedTuple):
     """A kernel for arguments of certain kinds.
 
-    expected: where the type of arrays and the dtype of each are, which the entry compares.
+    types: of the arguments, an array's as any other's.
+    expected: where the dtype of each array is, which the entry compares.
     dtypes: these; where equal ones are several objects, as in arrays that were pickled, the last seen.
     """
 
     run: Callable[[bytes, Any, bytes], int]
     pack: Callable[..., bytes]
-    are_arrays: tuple[bool, ...]
+    types: tuple[type, ...]
     result: Any
-    only_integers: bool  # besides arrays
     dtypes: tuple[Any, ...] = ()
     expected: bytes = b""
 
-    def expecting(self, arguments: Sequence[Any]) -> Entry:
+    def expecting(self, kinds: Kinds) -> Entry:
         """The same for arrays with the very dtypes of these."""
-        dtypes = tuple(x.dtype for x in arguments if type(x) is np.ndarray)
-        places = [id(np.ndarray), *map(id, dtypes)]
-        expected = struct.pack(f"@{len(places)}{WORD}", *places)
+        dtypes = tuple(kind[0] for kind in kinds if isinstance(kind, tuple))
+        expected = struct.pack(f"@{len(dtypes)}{WORD}", *map(id, dtypes))
         return self._replace(dtypes=dtypes, expected=expected)
 
     def call(self, arguments: Sequence[Any]) -> Any:
-        """What the kernel returns; REFUSED where the arguments are of other kinds."""
+        """What the kernel returns; REFUSED where the arguments are of other kinds.
+
+        The interpreter's lock is given up before the entry reads what the arrays are: like their elements,
+        their shapes must not be changed by other threads meanwhile.
+        """
+        if tuple(map(type, arguments)) != self.types:
+            return REFUSED
         try:
-            words = self.pack(
-                *[id(x) if is_ else x for is_, x in zip(self.are_arrays, arguments, strict=True)]
-            )
-        except (struct.error, ValueError):
+            words = self.pack(*[id(x) if type(x) is np.ndarray else x for x in arguments])
+        except struct.error:  # an integer of more than 64 bits
             return REFUSED
         if self.result is None:
             code, result = self.run(words, None, self.expected), None
@@ -115,43 +118,48 @@ class Entries:
         _calls += 1
         if _calls > MOST_CALLS:
             return REFUSED
-        if self.last is not None:
-            result = self.last.call(arguments)
+        last = self.last
+        if last is not None:
+            result = last.call(arguments)
             if result is not REFUSED:
                 return result
         _calls += SLOW
-        entry = self.find(arguments)
-        if entry is None:
-            return REFUSED
-        # an integer in place of a float is seen by no entry
-        self.last = entry if entry.only_integers else None
-        return entry.call(arguments)
+        self.last = self.find(arguments)
+        return REFUSED if self.last is None else self.last.call(arguments)
 
     def find(self, arguments: Sequence[Any]) -> Entry | None:
-        """The one for such arguments."""
+        """The one for such arguments; what `options.bare` says counts when they are first seen."""
+        if not get_options().bare:
+            return None
         kinds = kinds_of(arguments)
         if kinds not in self.known:
             with _LOCK:
                 if kinds not in self.known:
                     self.known[kinds] = self._loaded(kinds)
         entry = self.known[kinds]
-        return entry and entry.expecting(arguments)
+        return entry and entry.expecting(kinds)
 
     def _loaded(self, kinds: Kinds) -> Entry | None:
-        if not (get_options().bare and _is_possible()):
+        try:
+            return _entry(self.function, letters_of(kinds), kinds) if _is_possible() else None
+        except FileNotFoundError:
             return None
-        letters = letters_of(kinds)
-        return _entry(self.function, letters, kinds) if letters else None
+        except Exception as error:  # whatever it is, numba does the work
+            log.warning("%s is not called without numba: %s", self.function.__qualname__, error)
+            return None
 
 
 def has_begun() -> bool:
-    """Whether an entry was loaded in this process."""
-    return bool(_linker.cache_info().currsize)
+    """Whether code was linked in this process."""
+    return bool(_LIBRARIES)
 
 
 def are_kept() -> bool:
     """Whether there are kernels on disk that would be loaded without numba."""
-    return get_options().bare and _is_possible() and _are_in(cache_dir() / "kernels")
+    try:
+        return get_options().bare and _is_possible() and _are_in(cache_dir() / "kernels")
+    except Exception:  # no folder, no sources to tell versions by
+        return False
 
 
 @cache
@@ -182,7 +190,7 @@ def letters_of(kinds: Kinds) -> str:
     for kind in kinds:
         if isinstance(kind, tuple):
             dtype, ndim, flags = kind
-            if not dtype.isnative or dtype.hasobject or flags & CONTIGUOUS != CONTIGUOUS:
+            if not (dtype.isnative and dtype.kind in NUMBERS and flags & CONTIGUOUS == CONTIGUOUS):
                 return ""
             letters.append(array_letters(dtype, ndim, bool(flags & WRITEABLE)))
         elif kind in SCALARS:
@@ -204,82 +212,86 @@ def file_of(function: FunctionType, letters: str) -> Path | None:
     """Where the code for such arguments is kept; None where it cannot be told from other code by a name."""
     import hashlib
 
-    if function.__closure__:
+    if function.__closure__ or not letters:
         return None
     code, stamp = function.__code__, stamp_of(function)
-    facts = (stamp, _processor(), _settings(), letters, code.co_names, code.co_code.hex())
-    digest = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+    text = (code.co_firstlineno, code.co_names, code.co_code.hex())
+    python = sys.implementation.cache_tag, getattr(sys, "abiflags", "")
+    digest = hashlib.sha256(repr((stamp, _processor(), python, letters, text)).encode())
     name = f"{function.__module__}.{function.__qualname__}".replace("<locals>", "locals")
-    return cache_dir() / "kernels" / f"{name}-{stamp[:STAMP]}-{digest}.code"
+    return cache_dir() / "kernels" / f"{name}-{stamp[:STAMP]}-{digest.hexdigest()[:32]}.code"
 
 
-def keep(function: FunctionType, letters: str, facts: dict[str, Any], *images: bytes) -> None:
-    """Write the file of a kernel's code.
+class Facts(NamedTuple):
+    """What is known of code that is kept.
 
-    facts: "symbol" that it has; "result" of its entry; "calls", the symbols of what is set apart.
-    images: the objects that are linked.
+    letters: what its arguments are, or APART.
+    symbol, result: of its function; that of the entry, if it has one.
+    calls: symbols of functions that are set apart.
+    runtime: the object that stands for numba's runtime.
     """
-    file = file_of(function, letters)
-    if file is None:
+
+    letters: str
+    symbol: str
+    result: str
+    calls: list[str]
+    runtime: bytes
+
+
+def keep(function: FunctionType, facts: Facts, code: bytes) -> None:
+    """Write the file of a kernel's code, unless it is there."""
+    file = file_of(function, facts.letters)
+    if file is None or file.exists():
         return
-    facts = {**facts, "letters": letters, "sizes": [len(image) for image in images]}
-    body = json.dumps(facts).encode() + b"\n" + b"".join(images)
+    header = {**facts._asdict(), "runtime": len(facts.runtime)}
+    body = json.dumps(header).encode() + b"\n" + facts.runtime + code
     draft = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
     draft.write_bytes(MAGIC + b"%d\n" % zlib.crc32(body) + body)
     os.replace(draft, file)
 
 
-def _read(file: Path) -> tuple[dict[str, Any], bytes]:
-    private_folder("kernels")
+def _read(file: Path) -> tuple[Facts, bytes]:
+    """The facts, and the code; a file that is damaged is removed, so that numba writes it anew."""
     text = file.read_bytes()
-    if not text.startswith(MAGIC):
-        raise ValueError("it is no kernel's")
-    check, _, body = text[len(MAGIC) :].partition(b"\n")
-    if zlib.crc32(body) != int(check):
-        raise ValueError("it is damaged")
+    private_folder("kernels")
+    check, _, body = text.removeprefix(MAGIC).partition(b"\n")
+    if not text.startswith(MAGIC) or str(zlib.crc32(body)).encode() != check:
+        file.unlink(missing_ok=True)
+        raise ValueError(f"{file} is damaged")
     header, _, images = body.partition(b"\n")
-    return json.loads(header), images
+    facts = json.loads(header)
+    length = facts["runtime"]
+    return Facts(**{**facts, "runtime": images[:length]}), images[length:]
 
 
 # ---- linking ----------------------------------------------------------------------------------
 
 _LIBRARIES: list[Any] = []  # code that is let go is unmapped
 _NUMBERS = count()  # a name is used up by a library that fails, too
-_ADDRESSES: dict[str, int | None] = {}  # of functions that are set apart
+_ADDRESSES: dict[str, int] = {}  # of functions that are set apart
 
 
 def _entry(function: FunctionType, letters: str, kinds: Kinds) -> Entry | None:
-    linked = _linked(function, letters)
-    if linked is None:
-        return None
-    facts, address = linked
-    pointer = ctypes.c_char_p
-    kind = ctypes.CFUNCTYPE(ctypes.c_int64, pointer, ctypes.c_void_p, pointer)
-    words = "".join(x if x == "d" else WORD for x in letters.split(" "))
-    arrays = tuple(isinstance(kind, tuple) for kind in kinds)
-    pack, result = struct.Struct(f"@{words}").pack, RESULTS[facts["result"]]
-    return Entry(kind(address), pack, arrays, result, "d" not in words)
-
-
-def _linked(function: FunctionType, letters: str) -> tuple[dict[str, Any], int] | None:
-    """What is known of a file of code, and the address of its function; None where there is none."""
     file = file_of(function, letters)
     if file is None:
         return None
-    try:
-        facts, images = _read(file)
-        addresses = {symbol: _address(symbol) for symbol in facts["calls"]}
-        if None in addresses.values():
-            return None
-        return facts, _library(facts, images, addresses)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError) as error:
-        log.warning("%s is not used: %s", file, error)
-        return None
+    facts, address = _linked(file)
+    pointer = ctypes.c_char_p
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, pointer, ctypes.c_void_p, pointer)
+    words = "".join(x if x == "d" else WORD for x in letters.split(" "))
+    types = tuple(np.ndarray if isinstance(kind, tuple) else kind for kind in kinds)
+    pack = struct.Struct(f"@{words}").pack
+    return Entry(prototype(address), pack, types, RESULTS[facts.result])
 
 
-def _address(symbol: str) -> int | None:
+def _linked(file: Path) -> tuple[Facts, int]:
+    """What is known of a file of code, and the address of its function."""
+    facts, code = _read(file)
+    addresses = {symbol: _address(symbol) for symbol in facts.calls}
+    return facts, _library(facts, code, addresses)
+
+
+def _address(symbol: str) -> int:
     """Of the function of this name that is set apart, linked before any that calls it.
 
     Functions that are set apart call each other five deep or so.
@@ -287,24 +299,23 @@ def _address(symbol: str) -> int | None:
     if symbol not in _ADDRESSES:
         module, _, name = symbol.rpartition(".")
         function = getattr(import_module(module), name)
-        linked = _linked(getattr(function, "compiled", function), APART)
-        _ADDRESSES[symbol] = None if linked is None else linked[1]
+        file = file_of(getattr(function, "compiled", function), APART)
+        if file is None:
+            raise FileNotFoundError(symbol)
+        _ADDRESSES[symbol] = _linked(file)[1]
     return _ADDRESSES[symbol]
 
 
-def _library(facts: dict[str, Any], images: bytes, addresses: dict[str, Any]) -> int:
+def _library(facts: Facts, code: bytes, addresses: dict[str, int]) -> int:
     from llvmlite import binding
 
-    builder = binding.JITLibraryBuilder().add_current_process().export_symbol(facts["symbol"])
+    builder = binding.JITLibraryBuilder().add_current_process().export_symbol(facts.symbol)
     for symbol, address in addresses.items():
         builder.import_symbol(symbol, address)
-    start = 0
-    for size in facts["sizes"]:
-        builder.add_object_img(images[start : start + size])
-        start += size
+    builder.add_object_img(facts.runtime).add_object_img(code)
     library = builder.link(_linker(), f"kernel {next(_NUMBERS)}")
     _LIBRARIES.append(library)
-    return int(library[facts["symbol"]])
+    return int(library[facts.symbol])
 
 
 @cache
@@ -334,17 +345,10 @@ def _processor() -> tuple[str, ...]:
 
 
 @cache
-def _settings() -> tuple[Any, ...]:
-    """What else decides the code that numba makes."""
-    settings = sorted(x for x in os.environ.items() if x[0].startswith("NUMBA_"))
-    return sys.implementation.cache_tag, getattr(sys, "abiflags", ""), *settings
-
-
-@cache
 def _is_possible() -> bool:
     """Whether arrays are laid out as entries read them, and nobody asked numba for other code."""
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" or Path(".numba_config.yaml").exists():
-        return False
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" or os.path.exists(".numba_config.yaml"):
+        return False  # runs as it stands, or is compiled as a file says
     x = np.zeros((2, 3), np.int16)
     read, number = ctypes.c_void_p.from_address, ctypes.c_int.from_address
 
@@ -354,7 +358,6 @@ def _is_possible() -> bool:
     return (
         sys.implementation.name == "cpython"
         and ctypes.sizeof(ctypes.c_void_p) == 8
-        and read(id(x) + TYPE).value == id(np.ndarray)
         and read(id(x) + DATA).value == x.ctypes.data
         and number(id(x) + NDIM).value == x.ndim
         and pair(id(x) + SHAPE) == x.shape

@@ -119,6 +119,17 @@ OUTSIDE = (
     "numba_runtime_build_excinfo_struct",
 )  # fmt: skip
 """What the function that Python calls needs of numba; entries call none of it."""
+MATHEMATICS = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "sqrt", "cbrt", "hypot", "sin", "cos",
+    "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
+    "tgamma", "lgamma", "fmod", "fma", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "ldexp",
+    "frexp", "copysign",
+)  # fmt: skip
+LIBRARY = {
+    "malloc", "free", "memcpy", "memmove", "memset", "sched_yield",
+    *MATHEMATICS, *(f"{x}f" for x in MATHEMATICS),
+}  # fmt: skip
+"""What code may ask of C's own library, which every process has."""
 RESULTS = ("none", "bool", "int64", "float64")
 
 
@@ -133,30 +144,30 @@ def given_up(what: str) -> Iterator[None]:
         )
 
 
-@given_up("a file")
-def kept(function: Any, compiled: Any, code: bytes) -> None:
-    """Keep the code of a compiled function for calls without numba, if it has an entry."""
-    signature = compiled.signature
-    letters, entry = letters_of(signature.args), _symbol(compiled.fndesc)
-    if letters and entry in {x.name for x in compiled.library._final_module.functions}:
-        _keep(function, letters, entry, str(signature.return_type), compiled, code)
+def facts_of(compiled: Any, is_apart: bool) -> list[bare.Facts]:
+    """What is to be known of a compiled function to call it without numba: by its entry, at its address."""
+    function, signature = compiled.fndesc, compiled.signature
+    found: list[bare.Facts] = []
+    with given_up("a file"):
+        module = compiled.library._final_module
+        calls, outside = _foreign(module)
+        if outside is None or not _has_known_blocks():
+            return found
+        if _symbol(function) in {x.name for x in module.functions}:
+            letters, result = letters_of(signature.args), str(signature.return_type)
+            runtime = _runtime(outside)
+            found.append(bare.Facts(letters, _symbol(function), result, calls, runtime))
+        if is_apart:
+            runtime, symbol = _runtime(outside), function.llvm_func_name
+            found.append(bare.Facts(bare.APART, symbol, "none", calls, runtime))
+    return found
 
 
-@given_up("a file")
-def kept_apart(function: Any, compiled: Any, code: bytes) -> None:
-    """Keep the code of a function that others call at its address."""
-    _keep(function, bare.APART, compiled.fndesc.llvm_func_name, "none", compiled, code)
-
-
-def _keep(
-    function: Any, letters: str, symbol: str, result: str, compiled: Any, code: bytes
-) -> None:
-    foreign = _foreign(compiled.library._final_module)
-    calls = [x for x in foreign if x.startswith(f"{__name__.partition('.')[0]}.")]
-    outside = tuple(x for x in foreign if x not in calls)
-    if set(outside) <= {*OUTSIDE, *GIVEN} and _has_known_blocks():
-        facts = {"symbol": symbol, "result": result, "calls": calls}
-        bare.keep(function, letters, facts, _runtime(outside), code)
+def keep(function: Any, facts: list[bare.Facts], code: bytes) -> None:
+    """Keep code for calls without numba; where it is kept already, nothing happens."""
+    with given_up("a file"):
+        for one in facts:
+            bare.keep(function, one, code)
 
 
 def letters_of(types_: Any) -> str:
@@ -168,7 +179,10 @@ def letters_of(types_: Any) -> str:
     letters = []
     for kind in types_:
         if type(kind) is types.Array and kind.layout == "C" and kind.aligned:
-            letters.append(bare.array_letters(as_dtype(kind.dtype), kind.ndim, kind.mutable))
+            dtype = as_dtype(kind.dtype)
+            if dtype.kind not in bare.NUMBERS:
+                return ""
+            letters.append(bare.array_letters(dtype, kind.ndim, kind.mutable))
         elif kind in scalars:
             letters.append(scalars[kind])
         else:
@@ -181,12 +195,18 @@ def _symbol(function: Any) -> str:
     return f"entry.{function.llvm_func_name}"
 
 
-def _foreign(module: Any) -> list[str]:
-    """What its code names that is neither in it nor in the process."""
-    process = ctypes.CDLL(None)
+def _foreign(module: Any) -> tuple[list[str], tuple[str, ...] | None]:
+    """Functions set apart that its code names, and what it names of numba's; None where that is more than
+    what there is a substitute for."""
     values = [*module.functions, *module.global_variables]
     names = {x.name for x in values if x.is_declaration and not x.name.startswith("llvm.")}
-    return sorted(x for x in names if not hasattr(process, x))
+    ours = sorted(x for x in names if x.startswith(f"{__name__.partition('.')[0]}."))
+    process = ctypes.CDLL(None)
+    known = {
+        x for x in names if (x in LIBRARY or x.startswith(("Py", "_Py"))) and hasattr(process, x)
+    }
+    others = names - known - {*ours}
+    return ours, tuple(sorted(others)) if others <= {*OUTSIDE, *GIVEN} else None
 
 
 @cache
@@ -277,8 +297,8 @@ def _entry(context: Any, function: Any) -> Any:
     arrays = [k for k, x in enumerate(function.argtypes) if isinstance(x, types.Array)]
     fits = ir.Constant(ir.IntType(1), 1)
     for at, k in enumerate(arrays):
-        facts = numbered(expected, 0), numbered(expected, 1 + at)
-        fits = builder.and_(fits, _is_like(builder, given[k], function.argtypes[k], *facts))
+        like = _is_like(builder, given[k], function.argtypes[k], numbered(expected, at))
+        fits = builder.and_(fits, like)
     with builder.if_then(builder.not_(fits), likely=False):
         builder.ret(ir.Constant(word, bare.OTHER_KINDS))
     values = [
@@ -305,29 +325,20 @@ def _field(builder: Any, object_: Any, place: int, bits: int = 64) -> Any:
     return builder.load(builder.inttoptr(address, ir.IntType(bits).as_pointer()))
 
 
-def _is_like(builder: Any, object_: Any, type_: Any, class_: Any, dtype: Any) -> Any:
-    """Whether an object in Python is an array of numba's type; of one that is none, nothing else is read."""
+def _is_like(builder: Any, array: Any, type_: Any, dtype: Any) -> Any:
+    """Whether an array in Python is of numba's type."""
     from llvmlite import ir
 
     half = ir.IntType(32)
-    needed = bare.CONTIGUOUS | (bare.WRITEABLE if type_.mutable else 0)
-    is_array = builder.icmp_unsigned("==", _field(builder, object_, bare.TYPE), class_)
-    before = builder.block
-    with builder.if_then(is_array):
-        flags = builder.and_(_field(builder, object_, bare.FLAGS, 32), ir.Constant(half, needed))
-        ndim = _field(builder, object_, bare.NDIM, 32)
-        fits = builder.and_(
-            builder.icmp_unsigned("==", _field(builder, object_, bare.DTYPE), dtype),
-            builder.and_(
-                builder.icmp_unsigned("==", flags, ir.Constant(half, needed)),
-                builder.icmp_unsigned("==", ndim, ir.Constant(half, type_.ndim)),
-            ),
-        )
-        inside = builder.block
-    found = builder.phi(ir.IntType(1))
-    found.add_incoming(ir.Constant(ir.IntType(1), 0), before)
-    found.add_incoming(fits, inside)
-    return found
+    needed = ir.Constant(half, bare.CONTIGUOUS | (bare.WRITEABLE if type_.mutable else 0))
+    flags = builder.and_(_field(builder, array, bare.FLAGS, 32), needed)
+    ndim = _field(builder, array, bare.NDIM, 32)
+    fits = builder.and_(
+        builder.icmp_unsigned("==", flags, needed),
+        builder.icmp_unsigned("==", ndim, ir.Constant(half, type_.ndim)),
+    )
+    same = builder.icmp_unsigned("==", _field(builder, array, bare.DTYPE), dtype)
+    return builder.and_(fits, same)
 
 
 def _value(context: Any, builder: Any, type_: Any, given: Any) -> Any:

@@ -100,6 +100,7 @@ def twin(function: Callable[..., Any]) -> Kernel:
     Functions of its package that it calls are compiled with it; one with an attribute `compiled` is
     replaced by that function, or by the intrinsic of that name. Floats are rounded as Python rounds them.
     """
+    assert not hasattr(function, "compiled"), "what Python calls is compiled itself"
     function.is_door = True  # type: ignore[attr-defined]
     return Kernel(function, twin=True)
 
@@ -177,7 +178,7 @@ def _dispatcher(function: Callable[..., Any]) -> Callable[..., Any]:
     dispatcher = numba.njit(
         nogil=True, error_model="numpy", fastmath={"contract"}, **entries.how()
     )(function)
-    uses = Uses(partial(_complete, function), keep=partial(entries.kept, function))
+    uses = Uses(partial(_complete, function), facts=partial(entries.facts_of, is_apart=False))
     return _kept(dispatcher, function, uses)
 
 
@@ -254,13 +255,10 @@ def _made_twin(function: Callable[..., Any]) -> Callable[..., Any]:
     dispatcher = numba.njit(nogil=True, error_model="numpy", **wrappers, **entries.how())(copy)
     with_types(function, dispatcher)
 
-    def keep(compiled: Any, code: bytes) -> None:
-        if is_door:
-            entries.kept(instead, compiled, code)
-        if is_apart(function):
-            entries.kept_apart(instead, compiled, code)
-
-    uses = Uses(partial(_call_twins, copy), partial(_link, instead), not is_apart(function), keep)
+    uses = Uses(
+        partial(_call_twins, copy), partial(_link, instead), not is_apart(function),
+        partial(entries.facts_of, is_apart=is_apart(function)),
+    )  # fmt: skip
     return _kept(dispatcher, copy, uses)
 
 
@@ -349,7 +347,7 @@ def _look_before_sleep_barely() -> None:
     looks = (np.zeros(1, np.int64), 0, 1, 0)
     entry = watch._entries.find(looks) if watch._dispatcher is None else None
     if entry is not None:
-        spin_with(lambda *arguments: entry.call(arguments))
+        spin_with(lambda *arguments: entry.call(arguments) is True)
 
 
 @cache

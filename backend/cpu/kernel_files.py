@@ -7,8 +7,11 @@ them), on the versions of einloom and numba, and on the CPU. It is loaded withou
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,13 +35,14 @@ class Uses(NamedTuple):
     complete: gives it the names that it calls, before it is compiled.
     link: registers the addresses at which its code calls others, before it is loaded or compiled.
     may_be_inlined: whether other compiled functions may hold it.
-    keep: keeps its machine code for calls without numba as well.
+    facts: what is kept of it for calls without numba (`bare`); such files are written beside numba's own, and
+        anew where they are missing.
     """
 
     complete: Callable[[], None]
     link: Callable[[], None] = lambda: None
     may_be_inlined: bool = False
-    keep: Callable[[Any, bytes], None] = lambda compiled, code: None
+    facts: Callable[[Any], list[Any]] = lambda compiled: []
 
 
 @cache
@@ -48,6 +52,9 @@ def disk_cache() -> type[Any]:
 
     from numba.core import caching
     from numba.core.runtime import rtsys
+
+    from . import entries
+    from .bare import Facts
 
     class Locator(caching._CacheLocator):  # type: ignore[misc]
         def __init__(self, function: Callable[..., None]) -> None:
@@ -72,20 +79,25 @@ def disk_cache() -> type[Any]:
 
     class Impl(caching.CompileResultCacheImpl):  # type: ignore[misc]
         _locator_classes = (Locator,)
+        function: Callable[..., None]
         uses: Uses
 
         def reduce(self, compiled: Any) -> Any:
             """What is kept of a compiled function."""
             library, *rest = super().reduce(compiled)
             name, kind, (code, module) = library
-            self.uses.keep(compiled, code)
-            if self.uses.may_be_inlined:
-                return library, *rest
-            return (name, kind, (code, names_of(module))), *rest
+            facts = self.uses.facts(compiled)
+            entries.keep(self.function, facts, code)
+            if not self.uses.may_be_inlined:
+                library = name, kind, (code, names_of(module))
+            return library, *rest, [tuple(one) for one in facts]
 
         def rebuild(self, context: Any, kept: Any) -> Any:
             """The compiled function, of what is kept of it."""
-            compiled = super().rebuild(context, kept)
+            *kept, facts = kept
+            _, _, (code, _) = kept[0]
+            entries.keep(self.function, [Facts(*one) for one in facts], code)
+            compiled = super().rebuild(context, tuple(kept))
             if not self.uses.may_be_inlined:
                 compiled.library._get_module_for_linking = self._refuse
             return compiled
@@ -117,7 +129,7 @@ def disk_cache() -> type[Any]:
 
         def __init__(self, function: Callable[..., None], uses: Uses) -> None:
             super().__init__(function)
-            self._impl.uses = uses
+            self._impl.function, self._impl.uses = function, uses
             stamp = self._impl.locator.get_source_stamp()
             self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
             self._uses = uses
@@ -193,13 +205,14 @@ COMPILE = ("jit.py", "apart.py", "bare.py", "entries.py", Path(__file__).name)
 
 def source_stamp(beside: Path | None = None) -> str:
     """What compiled kernels depend on: their sources, those of what compiles and keeps them, einloom, numba,
-    llvmlite.
+    llvmlite, and what numba is told by variables of the environment.
 
     And those of another folder. The CPU is in numba's own key.
     """
     import hashlib
 
-    digest = hashlib.sha256(f"{_version()} {_release('numba')} {_release('llvmlite')}".encode())
+    versions = f"{_version()} {_release('numba')} {_release('llvmlite')} {_settings()}"
+    digest = hashlib.sha256(versions.encode())
     here = Path(__file__)
     for file in sorted(
         [
@@ -212,17 +225,28 @@ def source_stamp(beside: Path | None = None) -> str:
     return digest.hexdigest()
 
 
+HARMLESS = re.compile(
+    r"NUMBA_(NUM_THREADS|THREADING_.*|CACHE_.*|WARNINGS|DISABLE_PERFORMANCE_WARNINGS)"
+)
+
+
+def _settings() -> list[tuple[str, str]]:
+    """Variables of the environment that numba reads, but for those that change no code."""
+    names = [x for x in os.environ if x.startswith("NUMBA_") and not HARMLESS.fullmatch(x)]
+    return [(name, os.environ[name]) for name in sorted(names)]
+
+
 def _release(package: str) -> str:
-    """Which version of a package is installed, without importing it."""
+    """Which version of a package is installed; a large one is not imported to be asked."""
     from importlib.util import find_spec
 
     spec = find_spec(package)
-    folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    return (folder / "_version.py").read_text(encoding="utf-8")
+    if spec is not None and spec.origin is not None:
+        with suppress(OSError):
+            return Path(spec.origin).with_name("_version.py").read_text(encoding="utf-8")
+    return str(import_module(package).__version__)
 
 
 def _version() -> str:
-    from importlib import import_module
-
     package = __name__.partition(".")[0]
     return str(import_module(package).__version__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import logging
 import os
 import pickle
@@ -125,6 +126,7 @@ OTHERS: list[tuple[str, Any]] = [
     ("of another dtype", (np.zeros(3, np.float32), np.ones(3))),
     ("with gaps", (np.zeros(6)[::2], np.ones(3))),
     ("backwards", (np.zeros(3), np.ones(3)[::-1])),
+    ("of more axes", (np.zeros((3, 1)), np.ones((3, 1)))),
     ("of bytes in another order", (np.zeros(3), np.ones(3, ">f8").astype("<i4"))),
     ("an integer", (np.zeros(3), np.arange(3))),
     ("a subclass", (np.zeros(3), np.ones(3).view(np.recarray))),
@@ -163,12 +165,56 @@ def test_what_is_no_array(kept: Any) -> None:
         first(np.zeros(3))
 
 
+@pytest.mark.parametrize("first", [1, True, np.int64(1), 1.0], ids=repr)
+def test_other_scalars_after_the_first(kept: Any, first: Any) -> None:
+    """Previously failed: an integer in place of a truth value counted as one."""
+    again = kept(difference, np.ones(3), first)
+    others = [5, True, np.bool_(True), np.int32(5), np.uint8(5), np.int64(5), 5.5, np.float32(5.5)]
+    for n in (*others, np.array(5)):
+        again = kernel(difference)
+        for one in (first, n, first):
+            assert again(np.ones(3), one) == 3 - float(one)
+    np.testing.assert_array_equal(again(np.ones(3), np.zeros(2)), [3, 3])  # numba's
+
+
+def difference(x: Any, n: Any) -> float:
+    return x[0] * 3 - n
+
+
 def test_integers_out_of_range(kept: Any) -> None:
     again = kept(count, np.ones(3), 1)
     assert again(np.ones(3), -5) == 8
     with pytest.raises(Exception, match=r"[Ii]nt"):  # numba's
         again(np.ones(3), 1 << 70)
     assert again._dispatcher is not None
+
+
+def test_arrays_without_axes(kept: Any) -> None:
+    out = np.zeros(1)
+    again = kept(taken, out, np.array(2.5))
+    again(out, np.array(4.5))
+    assert out[0] == 7
+    assert again._dispatcher is None
+
+
+def taken(out: Any, x: Any) -> None:
+    out[0] += x[()]
+
+
+def test_records_are_left_to_numba(kept: Any) -> None:
+    """Two may have the same text for their dtype."""
+    records = np.zeros(2, np.dtype([("a", "i4"), ("b", "f4")], align=True))
+    out = np.zeros(1)
+    again = kept(named, out, records)
+    swapped = np.zeros(2, np.dtype([("b", "f4"), ("a", "i4")], align=True))
+    swapped["a"], swapped["b"] = 7, 1
+    again(out, swapped)
+    assert out[0] == 7
+    assert again._dispatcher is not None
+
+
+def named(out: Any, x: Any) -> None:
+    out[0] = x[0].a
 
 
 def test_dtypes_that_are_other_objects(kept: Any) -> None:
@@ -225,22 +271,18 @@ def test_memory_is_given_back(kept: Any) -> None:
 
 
 def broken(text: bytes) -> list[bytes]:
-    return [
-        b"",
-        text[:10],
-        text[:-1],
-        text[:-1] + bytes([text[-1] ^ 1]),
-        b"x" + text,
-        bare.MAGIC + b"1\n",
-    ]
+    last = bytes([text[-1] ^ 1])
+    return [b"", text[:10], text[:-1], text[:-1] + last, b"x" + text, bare.MAGIC + b"1\n"]
 
 
 def test_files_that_are_damaged(
     kept: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """numba is asked, and the file is written anew."""
     kept(plus, np.zeros(3), np.ones(3))
     (file,) = (tmp_path / "kernels").glob("*.code")
-    for text in broken(file.read_bytes()):
+    whole = file.read_bytes()
+    for text in broken(whole):
         file.write_bytes(text)
         caplog.clear()
         again, out = kernel(plus), np.zeros(3)
@@ -248,29 +290,44 @@ def test_files_that_are_damaged(
             again(out, np.ones(3))
         np.testing.assert_array_equal(out, [1, 1, 1])
         assert again._dispatcher is not None
-        assert f"{file.name} is not used" in caplog.text
+        assert f"{file.name} is damaged" in caplog.text
+        assert file.read_bytes() == whole
+
+
+def test_files_that_are_lost(kept: Any, tmp_path: Path) -> None:
+    """Previously failed: only who compiled wrote them."""
+    kept(plus, np.zeros(3), np.ones(3))
+    (file,) = (tmp_path / "kernels").glob("*.code")
+    whole = file.read_bytes()
+    file.unlink()
+    again = kernel(plus)
+    again(np.zeros(3), np.ones(3))
+    assert sum(again._dispatcher.stats.cache_hits.values()) == 1  # type: ignore[union-attr]
+    assert file.read_bytes() == whole
 
 
 def test_code_that_cannot_be_linked(
-    kept: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kept: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     """It names what is nowhere, or a function that is set apart and has no file."""
     from llvmlite import binding
 
     monkeypatch.setattr(bare, "_ADDRESSES", {})
-
     kept(plus, np.zeros(3), np.ones(3))
+    (file,) = (tmp_path / "kernels").glob("*.code")
     text = "declare void @nowhere_at_all()\ndefine void @entry() { call void @nowhere_at_all() ret void }"
-    image = bare.target_machine().emit_object(binding.parse_assembly(text))
+    emit = bare.target_machine().emit_object
+    nothing, image = (emit(binding.parse_assembly(x)) for x in ("", text))
     letters = bare.letters_of(bare.kinds_of((np.zeros(3), np.ones(3))))
-    facts = {"symbol": "entry", "result": "none", "calls": []}
+    facts = bare.Facts(letters, "entry", "none", [], nothing)
     for wrong, message in (
         (facts, "materialize symbols"),
-        (facts | {"symbol": "elsewhere"}, "elsewhere"),
-        (facts | {"calls": ["einloom.no.such"]}, "einloom.no"),
-        (facts | {"calls": ["einloom.contract.planners.core.tree.path_of"]}, ""),
+        (facts._replace(symbol="elsewhere"), "elsewhere"),
+        (facts._replace(calls=["einloom.no.such"]), "einloom.no"),
+        (facts._replace(calls=["einloom.contract.planners.core.tree.path_of"]), ""),
     ):
-        bare.keep(plus, letters, wrong, image)  # type: ignore[arg-type]
+        file.unlink()
+        bare.keep(plus, wrong, image)  # type: ignore[arg-type]
         again, out = kernel(plus), np.zeros(3)
         caplog.clear()
         with caplog.at_level(logging.WARNING, "einloom"):
@@ -278,6 +335,27 @@ def test_code_that_cannot_be_linked(
         np.testing.assert_array_equal(out, [1, 1, 1])
         assert again._dispatcher is not None
         assert message in caplog.text
+
+
+@pytest.mark.parametrize("name", ["stamp_of", "cache_dir", "_processor", "_linker", "_is_possible"])
+def test_whatever_fails(
+    kept: Any, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Previously failed without a home, without sources, in a folder that cannot be looked into."""
+
+    def fails(*args: Any) -> Any:
+        raise PermissionError(f"no {name}")
+
+    again, out = kept(plus, np.zeros(3), np.ones(3)), np.zeros(3)
+    bare._are_in.cache_clear()
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "einloom"):
+        patch.setattr(bare, name, fails)
+        assert not bare.are_kept()
+        again(out, np.ones(3))
+    bare._are_in.cache_clear()
+    np.testing.assert_array_equal(out, [1, 1, 1])
+    assert again._dispatcher is not None
+    assert f"plus is not called without numba: no {name}" in caplog.text
 
 
 def test_another_numba(
@@ -288,7 +366,7 @@ def test_another_numba(
     def fails(*args: Any) -> Any:
         raise AttributeError("not in this numba")
 
-    for name in ("_entry", "_compiler", "_keep"):
+    for name in ("_entry", "_compiler", "_foreign"):
         entries.how.cache_clear()
         with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "einloom"):
             caplog.clear()
@@ -320,6 +398,27 @@ def test_the_option(kept: Any) -> None:
     with options(bare=False):
         again(np.zeros(3), np.ones(3))
     assert again._dispatcher is not None
+
+
+def test_the_option_under_which_a_kernel_is_first_seen_does_not_stay(kept: Any) -> None:
+    again = kept(plus, np.zeros(3), np.ones(3))
+    with options(bare=False):
+        assert again._entries.find((np.zeros(3), np.ones(3))) is None
+    again(np.zeros(3), np.ones(3))
+    assert again._dispatcher is None
+
+
+def test_kernels_raise_nothing() -> None:
+    """Whatever an entry reports counts as a lack of memory."""
+    root = Path(einloom.__file__).parent
+    files = [*(root / "backend/cpu/kernels").rglob("*.py")]
+    files += [
+        file for file in (root / "contract/planners/core").glob("*.py") if file.name != "run.py"
+    ]
+    assert len(files) > 40
+    for file in files:
+        tree = ast.parse(file.read_text())
+        assert not [x for x in ast.walk(tree) if isinstance(x, (ast.Raise, ast.Assert))], file
 
 
 def test_after_many_calls_numba_takes_over(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,4 +544,5 @@ def test_second_process_never_imports_numba(tmp_path: Path) -> None:
     assert imported == "True"
     assert run() == (compiled, "False")
     assert run(EINLOOM_BARE="0") == (compiled, "True")
+    assert run(NUMBA_NUM_THREADS="1") == (compiled, "False")
     assert run(NUMBA_OPT="2")[1] == "True"  # other code is asked for
