@@ -495,25 +495,29 @@ import numpy as np
 import einloom
 from einloom.backend.cpu import cpu
 from einloom.backend.cpu.move import move
-from einloom.contract.planners.core import run
 rng = np.random.default_rng(0)
 einloom.set_options(small=0, patience=0)
+parts = sys.argv[1:]
 def show(*arrays):
     for x in arrays:
         print(x.dtype, x.shape, x.tobytes().hex())
-def work():
-    for name in ("int64", "float64", "complex64"):
-        x, y = (rng.integers(-9, 9, (3, 12, 12)).astype(name) / 7 for _ in range(2))
-        show(einloom.einsum("bij,bjk->bik", x.astype(name), y.astype(name)))
+if "products" in parts:
+    for name in ("int64", "complex64"):
+        x, y = ((rng.integers(-9, 9, (3, 12, 12)) / 7).astype(name) for _ in range(2))
+        show(einloom.einsum("bij,bjk->bik", x, y))
         show(einloom.einsum("bij,bij,bi->bj", x, y, x[:, 0]))
-        show(move(np.empty((12, 3, 12), name), x.astype(name).transpose(1, 0, 2)))
+if "linalg" in parts:
     show(einloom.linalg.solve(rng.random((20, 4, 4)), rng.random((20, 4, 1))))
     show(cpu().apply("reduce_sum", {"axes": (1,)}, rng.random((30, 40))))
+if "search" in parts:
+    from einloom.contract.planners.core import run
     graph = [(i, j) for i in range(8) for j in range(i)]
-    labels = [[k for k, pair in enumerate(graph) if i in pair] for i in range(8)]
-    core = run.core_of(run.Graph.of([frozenset(x) for x in labels], frozenset(), [3] * len(graph)), True)
+    labels = [frozenset(k for k, pair in enumerate(graph) if i in pair) for i in range(8)]
+    core = run.core_of(run.Graph.of(labels, frozenset(), [3] * len(graph)), True)
     print(core.greedy().tolist(), core.partition().tolist())
-work()
+for name in ("int64", "complex64"):
+    x = rng.integers(-9, 9, (3, 12, 12)).astype(name)
+    show(move(np.empty((12, 3, 12), name), x.transpose(1, 0, 2)))
 print("numba" in sys.modules, file=sys.stderr)
 child = os.fork()
 if not child:
@@ -524,8 +528,8 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
-def test_second_process_never_imports_numba(tmp_path: Path) -> None:
-    """Contractions, copies, systems, reductions and the search for trees, with the same bits."""
+def processes(tmp_path: Path, *parts: str) -> Callable[..., tuple[str, str]]:
+    """What such a process prints, and whether it has imported numba."""
     environment = {
         **os.environ,
         "EINLOOM_CACHE_DIR": str(tmp_path),
@@ -533,16 +537,38 @@ def test_second_process_never_imports_numba(tmp_path: Path) -> None:
     }
 
     def run(**more: str) -> tuple[str, str]:
-        command = [sys.executable, "-c", SCRIPT]
+        command = [sys.executable, "-c", SCRIPT, *parts]
         done = subprocess.run(
             command, env=environment | more, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout, done.stderr.strip()
 
+    return run
+
+
+def test_second_process_never_imports_numba(tmp_path: Path) -> None:
+    """Contractions, systems, reductions and copies, with the same bits."""
+    run = processes(tmp_path, "products", "linalg")
     compiled, imported = run()
     assert imported == "True"
     assert run() == (compiled, "False")
     assert run(EINLOOM_BARE="0") == (compiled, "True")
-    assert run(NUMBA_NUM_THREADS="1") == (compiled, "False")
-    assert run(NUMBA_OPT="2")[1] == "True"  # other code is asked for
+
+
+@pytest.mark.slow  # the search takes a quarter of a minute to compile
+def test_the_search_for_trees_needs_no_numba(tmp_path: Path) -> None:
+    run = processes(tmp_path, "search")
+    compiled, imported = run()
+    assert imported == "True"
+    assert run() == (compiled, "False")
+
+
+def test_variables_of_numba(tmp_path: Path) -> None:
+    """Those that change code have files of their own, others do not."""
+    run = processes(tmp_path)
+    assert run()[1] == "True"
+    assert run(NUMBA_NUM_THREADS="1")[1] == "False"
+    assert run(NUMBA_OPT="2")[1] == "True"
+    assert run(NUMBA_OPT="2")[1] == "False"
+    assert run()[1] == "False"
