@@ -12,9 +12,8 @@ from ..machine import Contender
 
 FIRST_KERNEL = """
 import numpy as np, einloom
-einloom.set_options(patience=0)
-x = np.ones((64, 128, 128))
-einloom.compile("ijk->kji", x, order="C")(x)
+x = np.ones((200, 200), int)
+einloom.einsum("ij,jk->ik", x, x)
 """
 SEARCH = """
 from einloom.contract.planners.core.run import load
