@@ -5,7 +5,7 @@ kernel is compiled with one more function around it, its entry (`entries`), and 
 file: LLVM alone links that, within milliseconds. The code is the same, and so are its results, bit for bit.
 
 An entry is called with one word for each argument: an integer, a float's bits, or where an array's object is,
-of which it reads what it is, where its elements lie and how many there are. That takes a microsecond or two
+of which it reads the dtype, where its elements lie and how many there are. That takes a microsecond or two
 more than a call by numba, which therefore takes over after `MOST_CALLS`; and wherever there is no file.
 """
 
@@ -124,8 +124,8 @@ class Entries:
             if result is not REFUSED:
                 return result
         _calls += SLOW
-        self.last = self.find(arguments)
-        return REFUSED if self.last is None else self.last.call(arguments)
+        self.last = entry = self.find(arguments)
+        return REFUSED if entry is None else entry.call(arguments)
 
     def find(self, arguments: Sequence[Any]) -> Entry | None:
         """The one for such arguments; what `options.bare` says counts when they are first seen."""
@@ -141,7 +141,7 @@ class Entries:
 
     def _loaded(self, kinds: Kinds) -> Entry | None:
         try:
-            return _entry(self.function, letters_of(kinds), kinds) if _is_possible() else None
+            return _entry(self.function, letters_of(kinds), kinds) if is_possible() else None
         except FileNotFoundError:
             return None
         except Exception as error:  # whatever it is, numba does the work
@@ -157,7 +157,7 @@ def has_begun() -> bool:
 def are_kept() -> bool:
     """Whether there are kernels on disk that would be loaded without numba."""
     try:
-        return get_options().bare and _is_possible() and _are_in(cache_dir() / "kernels")
+        return get_options().bare and is_possible() and _are_in(cache_dir() / "kernels")
     except Exception:  # no folder, no sources to tell versions by
         return False
 
@@ -345,7 +345,7 @@ def _processor() -> tuple[str, ...]:
 
 
 @cache
-def _is_possible() -> bool:
+def is_possible() -> bool:
     """Whether arrays are laid out as entries read them, and nobody asked numba for other code."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" or os.path.exists(".numba_config.yaml"):
         return False  # runs as it stands, or is compiled as a file says
@@ -356,7 +356,8 @@ def _is_possible() -> bool:
         return tuple((ctypes.c_ssize_t * 2).from_address(read(place).value or 0))
 
     return (
-        sys.implementation.name == "cpython"
+        os.name == "posix"  # where whatever a process has loaded can be named
+        and sys.implementation.name == "cpython"
         and ctypes.sizeof(ctypes.c_void_p) == 8
         and read(id(x) + DATA).value == x.ctypes.data
         and number(id(x) + NDIM).value == x.ndim

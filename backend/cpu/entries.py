@@ -150,7 +150,7 @@ def facts_of(compiled: Any, is_apart: bool) -> list[bare.Facts]:
     found: list[bare.Facts] = []
     with given_up("a file"):
         module = compiled.library._final_module
-        calls, outside = _foreign(module)
+        calls, outside = _foreign(module) if bare.is_possible() else ([], None)
         if outside is None or not _has_known_blocks():
             return found
         if _symbol(function) in {x.name for x in module.functions}:

@@ -337,7 +337,7 @@ def test_code_that_cannot_be_linked(
         assert message in caplog.text
 
 
-@pytest.mark.parametrize("name", ["stamp_of", "cache_dir", "_processor", "_linker", "_is_possible"])
+@pytest.mark.parametrize("name", ["stamp_of", "cache_dir", "_processor", "_linker", "is_possible"])
 def test_whatever_fails(
     kept: Any, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
