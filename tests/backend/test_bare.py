@@ -519,6 +519,10 @@ for name in ("int64", "complex64"):
     x = rng.integers(-9, 9, (3, 12, 12)).astype(name)
     show(move(np.empty((12, 3, 12), name), x.transpose(1, 0, 2)))
 print("numba" in sys.modules, file=sys.stderr)
+from einloom.backend.cpu import threads
+bell = np.array([7])
+assert threads._watch(bell, np.int64(6), 5, 0)
+assert not threads._watch(bell, bell[0], 5, 0)
 child = os.fork()
 if not child:
     x = rng.random((3, 5))
