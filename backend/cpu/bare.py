@@ -4,9 +4,10 @@ Importing numba and having it load a kernel takes half a second, of which machin
 kernel is compiled with one more function around it, its entry (`entries`), and its code is kept in a second
 file: LLVM alone links that, within milliseconds. The code is the same, and so are its results, bit for bit.
 
-An entry is called with one word for each argument: an integer, a float's bits, or where an array's object is,
-of which it reads the dtype, where its elements lie and how many there are. That takes a microsecond or two
-more than a call by numba, which therefore takes over after `MOST_CALLS`; and wherever there is no file.
+An entry is called with the arguments in a tuple. It compares their types, and of arrays the dtype, rank and
+flags, with those that it is made for, and takes as long as a call by numba. Where one differs, the entry for
+such arguments is looked for here, which takes some microseconds: after `MOST_LOOKS` numba takes over, as it
+does where there is no file, or where anything fails.
 """
 
 from __future__ import annotations
@@ -32,76 +33,43 @@ from ..._base.log import log
 from ..._base.options import cache_dir, get_options
 from .kernel_files import private_folder, stamp_of
 
-MOST_CALLS = 200_000  # what they take more in all is half of what importing numba takes
-SLOW = 5  # of these is a call whose arguments must be looked at here
+MOST_LOOKS = 50_000  # what they take in all is half of what importing numba takes
 MAGIC = b"einloom kernel\n"
 USED = 0x501  # flags of an array that count: contiguous, aligned, writeable
 CONTIGUOUS, WRITEABLE = 0x101, 0x400
 NUMBERS = "biufc"  # kinds of dtypes that their text tells apart
 SCALARS = {bool: "?", int: "q", float: "d", np.int64: "q", np.float64: "d"}
-RESULTS: dict[str, Any] = {
-    "none": None, "bool": ctypes.c_bool, "int64": ctypes.c_int64, "float64": ctypes.c_double,
-}  # fmt: skip
-"""Where an entry writes what the kernel returns."""
 STAMP = 12  # of its digits in the name of a file
 APART = "apart"  # in place of letters: code that other code calls at its address
-WORD = "q"
-DATA, NDIM, SHAPE, STRIDES, DTYPE, FLAGS = (
-    object.__basicsize__ + 8 * k for k in (0, 1, 2, 3, 5, 6)
-)
+HEAD = object.__basicsize__  # of any object; its type comes last in it
+TYPE, LENGTH, ITEMS = HEAD - 8, HEAD, tuple.__basicsize__
+DATA, NDIM, SHAPE, STRIDES, DTYPE, FLAGS = (HEAD + 8 * k for k in (0, 1, 2, 3, 5, 6))
 """Where in an array's object these stand: NumPy's `PyArrayObject_fields`, part of its binary interface."""
-DONE, NO_MEMORY, OTHER_KINDS = range(3)  # what entries return
 REFUSED = object()
 
 Kinds = tuple[Any, ...]
 _LOCK = threading.RLock()
-_calls = 0  # a lost addition does no harm
+_looks = 0  # a lost addition does no harm
 
 
 class Entry(NamedTuple):
     """A kernel for arguments of certain kinds.
 
-    types: of the arguments, an array's as any other's.
-    expected: where the dtype of each array is, which the entry compares.
-    dtypes: these; where equal ones are several objects, as in arrays that were pickled, the last seen.
+    run: run(arguments, expected) is what the kernel returns; REFUSED where the arguments are of other kinds.
+    dtypes: of arrays; where equal ones are several objects, as in arrays that were pickled, the last seen.
+    expected: where what is returned, and what the arguments are compared with, is in memory.
     """
 
-    run: Callable[[bytes, Any, bytes], int]
-    pack: Callable[..., bytes]
+    run: Callable[[tuple[Any, ...], bytes], Any]
     types: tuple[type, ...]
-    result: Any
     dtypes: tuple[Any, ...] = ()
     expected: bytes = b""
 
     def expecting(self, kinds: Kinds) -> Entry:
         """The same for arrays with the very dtypes of these."""
         dtypes = tuple(kind[0] for kind in kinds if isinstance(kind, tuple))
-        expected = struct.pack(f"@{len(dtypes)}{WORD}", *map(id, dtypes))
-        return self._replace(dtypes=dtypes, expected=expected)
-
-    def call(self, arguments: Sequence[Any]) -> Any:
-        """What the kernel returns; REFUSED where the arguments are of other kinds.
-
-        The interpreter's lock is given up before the entry reads what the arrays are: like their elements,
-        their shapes must not be changed by other threads meanwhile.
-        """
-        if tuple(map(type, arguments)) != self.types:
-            return REFUSED
-        try:
-            words = self.pack(*[id(x) if type(x) is np.ndarray else x for x in arguments])
-        except struct.error:  # an integer of more than 64 bits
-            return REFUSED
-        if self.result is None:
-            code, result = self.run(words, None, self.expected), None
-        else:
-            written = self.result()
-            code = self.run(words, ctypes.byref(written), self.expected)
-            result = written.value
-        if code == DONE:
-            return result
-        if code == OTHER_KINDS:
-            return REFUSED
-        raise MemoryError("a compiled kernel found no memory for arrays of its own")
+        places = [id(x) for x in (REFUSED, None, *self.types, *dtypes)]
+        return self._replace(dtypes=dtypes, expected=struct.pack(f"@{len(places)}q", *places))
 
 
 class Entries:
@@ -112,20 +80,17 @@ class Entries:
         self.known: dict[Kinds, Entry | None] = {}
         self.last: Entry | None = None
 
-    def call(self, arguments: Sequence[Any]) -> Any:
+    def call(self, arguments: tuple[Any, ...]) -> Any:
         """What the kernel returns; REFUSED where numba is to be asked."""
-        global _calls
-        _calls += 1
-        if _calls > MOST_CALLS:
-            return REFUSED
         last = self.last
         if last is not None:
-            result = last.call(arguments)
+            result = last.run(arguments, last.expected)
             if result is not REFUSED:
                 return result
-        _calls += SLOW
-        self.last = entry = self.find(arguments)
-        return REFUSED if entry is None else entry.call(arguments)
+        global _looks
+        _looks += 1
+        self.last = entry = self.find(arguments) if _looks <= MOST_LOOKS else None
+        return REFUSED if entry is None else entry.run(arguments, entry.expected)
 
     def find(self, arguments: Sequence[Any]) -> Entry | None:
         """The one for such arguments; what `options.bare` says counts when they are first seen."""
@@ -226,14 +191,13 @@ class Facts(NamedTuple):
     """What is known of code that is kept.
 
     letters: what its arguments are, or APART.
-    symbol, result: of its function; that of the entry, if it has one.
+    symbol: of its function.
     calls: symbols of functions that are set apart.
     runtime: the object that stands for numba's runtime.
     """
 
     letters: str
     symbol: str
-    result: str
     calls: list[str]
     runtime: bytes
 
@@ -275,13 +239,11 @@ def _entry(function: FunctionType, letters: str, kinds: Kinds) -> Entry | None:
     file = file_of(function, letters)
     if file is None:
         return None
-    facts, address = _linked(file)
-    pointer = ctypes.c_char_p
-    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, pointer, ctypes.c_void_p, pointer)
-    words = "".join(x if x == "d" else WORD for x in letters.split(" "))
+    _, address = _linked(file)
+    # the interpreter's lock is kept: the entry gives it up itself
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_char_p)
     types = tuple(np.ndarray if isinstance(kind, tuple) else kind for kind in kinds)
-    pack = struct.Struct(f"@{words}").pack
-    return Entry(prototype(address), pack, types, RESULTS[facts.result])
+    return Entry(prototype(address), types)
 
 
 def _linked(file: Path) -> tuple[Facts, int]:
@@ -350,15 +312,21 @@ def is_possible() -> bool:
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" or os.path.exists(".numba_config.yaml"):
         return False  # runs as it stands, or is compiled as a file says
     x = np.zeros((2, 3), np.int16)
+    both = ("", x)
     read, number = ctypes.c_void_p.from_address, ctypes.c_int.from_address
 
-    def pair(place: int) -> tuple[int, ...]:
-        return tuple((ctypes.c_ssize_t * 2).from_address(read(place).value or 0))
+    def pair(place: int, is_here: bool = False) -> tuple[int, ...]:
+        return tuple(
+            (ctypes.c_ssize_t * 2).from_address(place if is_here else read(place).value or 0)
+        )
 
     return (
         os.name == "posix"  # where whatever a process has loaded can be named
         and sys.implementation.name == "cpython"
         and ctypes.sizeof(ctypes.c_void_p) == 8
+        and read(id(both) + LENGTH).value == len(both)
+        and pair(id(both) + ITEMS, is_here=True) == (id(both[0]), id(x))
+        and read(id(x) + TYPE).value == id(np.ndarray)
         and read(id(x) + DATA).value == x.ctypes.data
         and number(id(x) + NDIM).value == x.ndim
         and pair(id(x) + SHAPE) == x.shape

@@ -11,7 +11,7 @@ and are called by numba.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -154,12 +154,11 @@ def facts_of(compiled: Any, is_apart: bool) -> list[bare.Facts]:
         if outside is None or not _has_known_blocks():
             return found
         if _symbol(function) in {x.name for x in module.functions}:
-            letters, result = letters_of(signature.args), str(signature.return_type)
-            runtime = _runtime(outside)
-            found.append(bare.Facts(letters, _symbol(function), result, calls, runtime))
+            letters, runtime = letters_of(signature.args), _runtime(outside)
+            found.append(bare.Facts(letters, _symbol(function), calls, runtime))
         if is_apart:
             runtime, symbol = _runtime(outside), function.llvm_func_name
-            found.append(bare.Facts(bare.APART, symbol, "none", calls, runtime))
+            found.append(bare.Facts(bare.APART, symbol, calls, runtime))
     return found
 
 
@@ -275,94 +274,158 @@ def _compiler() -> type[Any]:
 
 
 def _entry(context: Any, function: Any) -> Any:
-    """entry(words, result, expected): bare.DONE, and what the function returns is in `result`; or
-    bare.NO_MEMORY; or bare.OTHER_KINDS where an array is none that the function is compiled for."""
+    """entry(arguments, expected): what the function returns for a tuple of arguments; expected[0] where one
+    is of another kind; no object, and an error, where memory ran out. The interpreter's lock is held but
+    while the function itself runs. That raises nothing but what numba does where there is no memory: no
+    kernel has a statement that raises.
+    """
     from llvmlite import ir
     from numba import types
 
-    word, byte = ir.IntType(64), ir.IntType(8)
+    word, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
     module = context.create_module("entry")
     convention = context.call_conv
     kind = convention.get_function_type(function.restype, function.argtypes)
     inner = ir.Function(module, kind, function.llvm_func_name)
-    outer = ir.FunctionType(word, [word.as_pointer(), byte.as_pointer(), word.as_pointer()])
+    outer = ir.FunctionType(word, [word, word.as_pointer()])
     entry = ir.Function(module, outer, _symbol(function))
     builder = ir.IRBuilder(entry.append_basic_block())
-    words, answer, expected = entry.args
+    python = _Python(module, builder)
+    given, expected = entry.args
+    n = len(function.argtypes)
 
-    def numbered(place: Any, k: int) -> Any:
-        return builder.load(builder.gep(place, [ir.Constant(word, k)]))
+    def expectation(k: int) -> Any:
+        return builder.load(builder.gep(expected, [ir.Constant(word, k)]))
 
-    given = [numbered(words, k) for k in range(len(function.argtypes))]
-    arrays = [k for k, x in enumerate(function.argtypes) if isinstance(x, types.Array)]
-    fits = ir.Constant(ir.IntType(1), 1)
-    for at, k in enumerate(arrays):
-        like = _is_like(builder, given[k], function.argtypes[k], numbered(expected, at))
-        fits = builder.and_(fits, like)
-    with builder.if_then(builder.not_(fits), likely=False):
-        builder.ret(ir.Constant(word, bare.OTHER_KINDS))
+    refused, none = expectation(0), expectation(1)
+    python.go_on_if([(python.field(given, bare.LENGTH), ir.Constant(word, n))], refused)
+    objects = [python.field(given, bare.ITEMS + 8 * k) for k in range(n)]
+    python.go_on_if(
+        [(python.field(x, bare.TYPE), expectation(2 + k)) for k, x in enumerate(objects)], refused
+    )
+    arrays = [(x, t) for x, t in zip(objects, function.argtypes, strict=True) if _is_array(t)]
+    python.go_on_if(
+        [
+            pair
+            for k, (x, type_) in enumerate(arrays)
+            for pair in python.facts(x, type_, expectation(2 + n + k))
+        ],
+        refused,
+    )
     values = [
-        _value(context, builder, x, one) for x, one in zip(function.argtypes, given, strict=True)
+        _array(context, python, t, x) if _is_array(t) else python.number(x, t, refused)
+        for x, t in zip(objects, function.argtypes, strict=True)
     ]
+    state = python.call("PyEval_SaveThread", pointer)
     status, result = convention.call_function(
         builder, inner, function.restype, function.argtypes, values, attrs=("noinline",)
     )
+    python.call("PyEval_RestoreThread", ir.VoidType(), state)
     with builder.if_then(status.is_error, likely=False):
-        builder.ret(ir.Constant(word, bare.NO_MEMORY))
-    if str(function.restype) != "none":
-        if str(function.restype) == "bool":
-            result = builder.zext(result, byte)
-        builder.store(result, builder.bitcast(answer, result.type.as_pointer()))
-    builder.ret(ir.Constant(word, bare.DONE))
+        python.call("PyErr_NoMemory", pointer)
+        builder.ret(ir.Constant(word, 0))
+    if function.restype == types.none:
+        python.call("Py_IncRef", ir.VoidType(), none)
+        builder.ret(none)
+    else:
+        name = {types.boolean: "PyBool_FromLong", types.int64: "PyLong_FromLongLong"}
+        if function.restype == types.boolean:
+            result = builder.zext(result, word)
+        make = name.get(function.restype, "PyFloat_FromDouble")
+        builder.ret(python.call(make, word, result))
     return module
 
 
-def _field(builder: Any, object_: Any, place: int, bits: int = 64) -> Any:
-    """What an object in Python holds there."""
-    from llvmlite import ir
-
-    address = builder.add(object_, ir.Constant(ir.IntType(64), place))
-    return builder.load(builder.inttoptr(address, ir.IntType(bits).as_pointer()))
-
-
-def _is_like(builder: Any, array: Any, type_: Any, dtype: Any) -> Any:
-    """Whether an array in Python is of numba's type."""
-    from llvmlite import ir
-
-    half = ir.IntType(32)
-    needed = ir.Constant(half, bare.CONTIGUOUS | (bare.WRITEABLE if type_.mutable else 0))
-    flags = builder.and_(_field(builder, array, bare.FLAGS, 32), needed)
-    ndim = _field(builder, array, bare.NDIM, 32)
-    fits = builder.and_(
-        builder.icmp_unsigned("==", flags, needed),
-        builder.icmp_unsigned("==", ndim, ir.Constant(half, type_.ndim)),
-    )
-    same = builder.icmp_unsigned("==", _field(builder, array, bare.DTYPE), dtype)
-    return builder.and_(fits, same)
-
-
-def _value(context: Any, builder: Any, type_: Any, given: Any) -> Any:
-    """An argument of the function itself, from its word."""
-    from llvmlite import ir
+def _is_array(type_: Any) -> bool:
     from numba import types
+
+    return isinstance(type_, types.Array)
+
+
+class _Python:
+    """Code that looks into objects of Python and calls its C interface; objects are words."""
+
+    def __init__(self, module: Any, builder: Any) -> None:
+        self.module, self.builder = module, builder
+
+    def call(self, name: str, result: Any, *arguments: Any) -> Any:
+        from llvmlite import ir
+        from numba.core import cgutils
+
+        kind = ir.FunctionType(result, [x.type for x in arguments])
+        return self.builder.call(cgutils.get_or_insert_function(self.module, kind, name), arguments)
+
+    def field(self, object_: Any, place: int, bits: int = 64) -> Any:
+        """What an object holds there."""
+        from llvmlite import ir
+
+        address = self.builder.add(object_, ir.Constant(ir.IntType(64), place))
+        return self.builder.load(self.builder.inttoptr(address, ir.IntType(bits).as_pointer()))
+
+    def go_on_if(self, equal: Sequence[tuple[Any, Any]], refused: Any) -> None:
+        """Return `refused` unless both of each pair are equal."""
+        from llvmlite import ir
+
+        fits = ir.Constant(ir.IntType(1), 1)
+        for x, y in equal:
+            fits = self.builder.and_(fits, self.builder.icmp_unsigned("==", x, y))
+        with self.builder.if_then(self.builder.not_(fits), likely=False):
+            self.refuse(refused)
+
+    def refuse(self, refused: Any) -> None:
+        from llvmlite import ir
+
+        self.call("Py_IncRef", ir.VoidType(), refused)
+        self.builder.ret(refused)
+
+    def facts(self, array: Any, type_: Any, dtype: Any) -> list[tuple[Any, Any]]:
+        """What must be equal for an array to be of numba's type."""
+        from llvmlite import ir
+
+        half = ir.IntType(32)
+        needed = ir.Constant(half, bare.CONTIGUOUS | (bare.WRITEABLE if type_.mutable else 0))
+        return [
+            (self.field(array, bare.DTYPE), dtype),
+            (self.builder.and_(self.field(array, bare.FLAGS, 32), needed), needed),
+            (self.field(array, bare.NDIM, 32), ir.Constant(half, type_.ndim)),
+        ]
+
+    def number(self, object_: Any, type_: Any, refused: Any) -> Any:
+        """The value of an integer, a float or a truth value; an integer of more than 64 bits is refused."""
+        from llvmlite import ir
+        from numba import types
+
+        word = ir.IntType(64)
+        if type_ == types.float64:
+            return self.call("PyFloat_AsDouble", ir.DoubleType(), object_)
+        value = self.call("PyLong_AsLongLong", word, object_)
+        if type_ == types.boolean:
+            return self.builder.icmp_unsigned("!=", value, ir.Constant(word, 0))
+        is_odd = self.builder.icmp_unsigned("==", value, ir.Constant(word, -1))
+        with self.builder.if_then(is_odd, likely=False):
+            error = self.call("PyErr_Occurred", word)
+            failed = self.builder.icmp_unsigned("!=", error, ir.Constant(word, 0))
+            with self.builder.if_then(failed, likely=False):
+                self.call("PyErr_Clear", ir.VoidType())
+                self.refuse(refused)
+        return value
+
+
+def _array(context: Any, python: _Python, type_: Any, given: Any) -> Any:
+    """numba's array, of Python's."""
+    from llvmlite import ir
     from numba.np.arrayobj import populate_array
 
-    word = ir.IntType(64)
-    if type_ is types.boolean:
-        return builder.icmp_unsigned("!=", given, ir.Constant(word, 0))
-    if type_ is types.float64:
-        return builder.bitcast(given, ir.DoubleType())
-    if not isinstance(type_, types.Array):
-        return given
+    builder, word = python.builder, ir.IntType(64)
 
     def numbers(place: int) -> list[Any]:
-        first = builder.inttoptr(_field(builder, given, place), word.as_pointer())
+        first = builder.inttoptr(python.field(given, place), word.as_pointer())
         return [builder.load(builder.gep(first, [ir.Constant(word, k)])) for k in range(type_.ndim)]
 
     array = context.make_array(type_)(context, builder)
     populate_array(
         array,
-        data=builder.inttoptr(_field(builder, given, bare.DATA), array.data.type),
+        data=builder.inttoptr(python.field(given, bare.DATA), array.data.type),
         shape=numbers(bare.SHAPE),
         strides=numbers(bare.STRIDES),
         itemsize=context.get_abi_sizeof(context.get_data_type(type_.dtype)),

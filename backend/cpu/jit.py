@@ -347,8 +347,8 @@ def _look_before_sleep_barely() -> None:
     looks = (np.zeros(1, np.int64), 0, 1, 0)
     entry = watch._entries.find(looks) if watch._dispatcher is None else None
     if entry is not None:
-        call = entry.call
-        spin_with(lambda number, *rest: call((number, *map(int, rest))) is True)
+        run, expected = entry.run, entry.expected
+        spin_with(lambda number, *rest: run((number, *map(int, rest)), expected))
 
 
 @cache

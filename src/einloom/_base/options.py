@@ -73,8 +73,7 @@ class Options:
             may be rounded to 11 or 8 digits in base 2, which is faster. Sums are those of float32 either way.
         graphs: whether contractions and programs on a GPU that are called again and again become CUDA graphs
             by themselves.
-        bare: whether kernels that are kept on disk are called without numba while few calls are made, which
-            saves importing it.
+        bare: whether kernels that are kept on disk are called without numba, which saves importing it.
     """
 
     threads: int | None = None
