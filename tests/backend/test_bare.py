@@ -544,7 +544,8 @@ def processes(tmp_path: Path, *parts: str) -> Callable[..., tuple[str, str]]:
     }
 
     def run(**more: str) -> tuple[str, str]:
-        command = [sys.executable, "-c", SCRIPT, *parts]
+        # from 3.12 on a fork of a process with threads is warned of
+        command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT, *parts]
         done = subprocess.run(
             command, env=environment | more, capture_output=True, text=True, check=False
         )
