@@ -444,21 +444,6 @@ def test_whether_any_are_kept(kept: Any, tmp_path: Path) -> None:
             assert not bare.are_kept()
 
 
-def test_closures_are_not_kept(tmp_path: Path) -> None:
-    def setting(n: float) -> Kernel:
-        def inner(x: Any) -> None:
-            x[0] = n
-
-        return kernel(inner)
-
-    x = np.zeros(1)
-    with options(cache_dir=str(tmp_path)):
-        for n in (4.0, 5.0, 4.0):
-            setting(n)(x)
-            assert x[0] == n
-    assert not list(tmp_path.rglob("*.code"))
-
-
 def test_other_text_has_another_file(kept: Any, tmp_path: Path) -> None:
     """Functions of one name, one after the other in one place."""
 

@@ -308,6 +308,9 @@ def test_kernels_may_be_closures(tmp_path: Path) -> None:
         for n in (4.0, 5.0, 4.0):
             setting(n)(x)
             assert x[0] == n
+    assert not list(
+        tmp_path.rglob("*inner*.code")
+    )  # a file without numba could not tell them apart
 
 
 def test_a_kernel_that_is_loaded_is_inlined_by_none(tmp_path: Path) -> None:
