@@ -280,7 +280,7 @@ def test_files_that_are_damaged(
 ) -> None:
     """numba is asked, and the file is written anew."""
     kept(plus, np.zeros(3), np.ones(3))
-    (file,) = (tmp_path / "kernels").glob("*.code")
+    (file,) = (tmp_path / "kernels").glob("*plus*.code")
     whole = file.read_bytes()
     for text in broken(whole):
         file.write_bytes(text)
@@ -297,7 +297,7 @@ def test_files_that_are_damaged(
 def test_files_that_are_lost(kept: Any, tmp_path: Path) -> None:
     """Previously failed: only who compiled wrote them."""
     kept(plus, np.zeros(3), np.ones(3))
-    (file,) = (tmp_path / "kernels").glob("*.code")
+    (file,) = (tmp_path / "kernels").glob("*plus*.code")
     whole = file.read_bytes()
     file.unlink()
     again = kernel(plus)
@@ -314,7 +314,7 @@ def test_code_that_cannot_be_linked(
 
     monkeypatch.setattr(bare, "_ADDRESSES", {})
     kept(plus, np.zeros(3), np.ones(3))
-    (file,) = (tmp_path / "kernels").glob("*.code")
+    (file,) = (tmp_path / "kernels").glob("*plus*.code")
     text = "declare void @nowhere_at_all()\ndefine void @entry() { call void @nowhere_at_all() ret void }"
     emit = bare.target_machine().emit_object
     nothing, image = (emit(binding.parse_assembly(x)) for x in ("", text))
@@ -377,7 +377,7 @@ def test_another_numba(
             entries.how.cache_clear()
         np.testing.assert_array_equal(out, [1, 1, 1])
         assert "AttributeError: not in this numba" in caplog.text
-        assert not list((tmp_path / name).rglob("*.code"))
+        assert not list((tmp_path / name).rglob("*plus*.code"))
 
 
 def test_a_folder_that_others_can_write(
@@ -439,7 +439,7 @@ def test_whether_any_are_kept(kept: Any, tmp_path: Path) -> None:
         einloom.einsum("bij,bjk->bik", np.ones((9, 3, 3), int), np.ones((9, 3, 3), int))
     bare._are_in.cache_clear()
     with options(cache_dir=str(tmp_path / "more")):
-        assert bare.are_kept() == bool(list(tmp_path.rglob("*.code")))
+        assert bare.are_kept() == bool(list(tmp_path.rglob("*plus*.code")))
         with options(bare=False):
             assert not bare.are_kept()
 
@@ -456,7 +456,7 @@ def test_other_text_has_another_file(kept: Any, tmp_path: Path) -> None:
     out = np.zeros(3)
     kernel(plus)(out, np.ones(3))
     np.testing.assert_array_equal(out, [-1, -1, -1])
-    assert len(list((tmp_path / "kernels").glob("*.code"))) == 2
+    assert len(list((tmp_path / "kernels").glob("*plus*.code"))) == 2
 
 
 def test_eight_threads_link_once(kept: Any) -> None:
