@@ -124,6 +124,7 @@ def test_tuning_keeps_and_uses_what_it_measures(
     assert [file.name for file in folder.iterdir()] == [FILE]
 
 
+@pytest.mark.slow  # compiles whatever is timed
 def test_tuning_measures() -> None:
     """Products, moves and results of the kernels that are timed, small."""
     with pytest.MonkeyPatch.context() as patch:

@@ -25,7 +25,14 @@ COMPILED = {
 }
 BLAS = {"float32", "float64", "complex64", "complex128"}
 HALF = {"float16", "bfloat16"}
-SIBLINGS = {"int16", "uint8", "uint16", "uint32"}  # of others in every way but their kernels
+SIBLINGS = {
+    "int16",
+    "int32",
+    "uint8",
+    "uint16",
+    "uint32",
+    "complex64",
+}  # of others in every way but their kernels
 SMALL = {"kernels forced": 0, "as shipped": None, "kernels forbidden": math.inf}
 SETTINGS: list[dict[str, Any]] = [
     *({"small": value} for value in (0, math.inf)),

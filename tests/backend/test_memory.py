@@ -146,8 +146,11 @@ def zeros(name: str, layout: str, start: int = 0) -> tuple[Any, tuple[int, ...]]
 @pytest.mark.parametrize(
     "name",
     [
-        *("float64", "complex64", *HALF),
-        *(pytest.param(x, marks=pytest.mark.slow) for x in ("float32", "int32")),
+        *("float64", "float16"),
+        *(
+            pytest.param(x, marks=pytest.mark.slow)
+            for x in ("float32", "int32", "complex64", "bfloat16")
+        ),
     ],
 )
 def test_reductions(name: str, layout: str) -> None:

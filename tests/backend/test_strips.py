@@ -29,8 +29,10 @@ BACKEND = cpu()
 NOBODY = 0  # PROT_NONE
 DTYPES = [
     "float64",
-    "complex128",
-    *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("float32", "complex64")),
+    *(
+        pytest.param(dtype, marks=pytest.mark.slow)
+        for dtype in ("float32", "complex64", "complex128")
+    ),
 ]
 MORE: list[tuple[str, Call]] = [
     ("a strip read where it lies", dot((5, 40), (40, 48), contracting=((1,), (0,)))),

@@ -345,7 +345,9 @@ def test_programs_are_kept() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "dtype", [x if x == "float64" else pytest.param(x, marks=pytest.mark.slow) for x in DTYPES]
+)
 def test_kernels_of_our_own(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small orders where CUDA compiles: the very kernels, on the CPU."""
     launched: list[str] = []

@@ -18,6 +18,8 @@ from einloom.backend.gpu.cuda.blocked import HELD, MOST, MOST_COLUMNS, held_colu
 from einloom.backend.gpu.cuda.kernel import PLAIN_SHARED, CudaKernel
 from einloom.backend.gpu.cuda.layout import Operand, operand_of
 
+# a few minutes in all; by default tests/linalg/test_on_device.py runs the same kernels in double precision
+pytestmark = pytest.mark.slow
 Array = np.ndarray[Any, Any]
 LARGE = 232448  # bytes of a block, of the largest cards
 DTYPES = ("float32", "float64", "complex64", "complex128")

@@ -15,6 +15,8 @@ from einloom.backend.gpu.cuda.eigen import eigh, eigvalsh
 from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.cuda.layout import Operand, operand_of
 
+# a few minutes in all; by default tests/linalg/test_on_device.py runs the same kernels in double precision
+pytestmark = pytest.mark.slow
 Array = np.ndarray[Any, Any]
 DTYPES = ("float32", "float64", "complex64", "complex128")
 CASES = (

@@ -16,6 +16,8 @@ from einloom.backend.gpu.cuda.householder import qr, r_alone, reflectors, shape_
 from einloom.backend.gpu.cuda.kernel import PLAIN_SHARED, CudaKernel
 from einloom.backend.gpu.cuda.layout import operand_of
 
+# a few minutes in all; by default tests/linalg/test_on_device.py runs the same kernels in double precision
+pytestmark = pytest.mark.slow
 Array = np.ndarray[Any, Any]
 Case = tuple[str, int, int]
 LARGE = 232448  # bytes of a block, of the largest cards

@@ -16,6 +16,8 @@ from einloom.backend.gpu.cuda.layout import operand_of
 from einloom.backend.gpu.cuda.singular import shape_of, svd, svdvals
 from einloom.backend.gpu.launch import launch, shared_memory
 
+# a few minutes in all; by default tests/linalg/test_on_device.py runs the same kernels in double precision
+pytestmark = pytest.mark.slow
 Array = np.ndarray[Any, Any]
 Case = tuple[str, int, int]
 LARGE = 232448  # bytes of a block, of the largest cards
