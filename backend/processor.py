@@ -1,4 +1,5 @@
-"""Which processor this is, and for which one NumPy's BLAS computes: what rates were measured for."""
+"""Which processor this is, and for which one NumPy's BLAS computes: what rates were measured for, and what
+machine code is for."""
 
 from __future__ import annotations
 
@@ -33,6 +34,31 @@ def name(known: dict[str, str]) -> str:
     called = known.get("model name") or platform.processor() or platform.machine()
     numbers = ", ".join(f"{x} {known[x]}" for x in ("cpu family", "model") if x in known)
     return f"{called} ({numbers})" if numbers else called
+
+
+@cache
+def identity() -> tuple[str, ...]:
+    """What tells processors apart for which machine code differs. LLVM, which takes a twentieth of a second
+    to import, is asked where the system does not say it."""
+    known = facts()
+    if "flags" in known:  # of x86
+        kind = ("vendor_id", "cpu family", "model", "stepping", "flags")
+        return (platform.machine(), *(known.get(x, "") for x in kind))
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features().flatten()
+    return binding.get_process_triple(), binding.get_host_cpu_name(), features
+
+
+@cache
+def has(feature: str) -> bool:
+    """Whether it has such instructions, by the name that both Linux and LLVM have for them: "avx512f"."""
+    known = facts()
+    if "flags" in known:
+        return feature in known["flags"].split()
+    from llvmlite import binding
+
+    return bool(binding.get_host_cpu_features().get(feature))
 
 
 def blas_core() -> str | None:

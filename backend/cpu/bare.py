@@ -2,7 +2,8 @@
 
 Importing numba and having it load a kernel takes half a second, of which machine code needs nothing. So a
 kernel is compiled with one more function around it, its entry (`entries`), and its code is kept in a second
-file: LLVM alone links that, within milliseconds. The code is the same, and so are its results, bit for bit.
+file. To link that takes half a millisecond (`objects`). The code is the same, and so are its results, bit for
+bit.
 
 An entry is called with the arguments in a tuple. It compares their types, and of arrays the dtype, rank and
 flags, with those that it is made for, and takes as long as a call by numba. Where one differs, the entry for
@@ -31,6 +32,8 @@ import numpy as np
 
 from ..._base.log import log
 from ..._base.options import cache_dir, get_options
+from ..processor import identity
+from . import objects
 from .kernel_files import private_folder, stamp_of
 
 MOST_LOOKS = 50_000  # what they take in all is half of what importing numba takes
@@ -182,7 +185,7 @@ def file_of(function: FunctionType, letters: str) -> Path | None:
     code, stamp = function.__code__, stamp_of(function)
     text = (code.co_firstlineno, code.co_names, code.co_code.hex())
     python = sys.implementation.cache_tag, getattr(sys, "abiflags", "")
-    digest = hashlib.sha256(repr((stamp, _processor(), python, letters, text)).encode())
+    digest = hashlib.sha256(repr((stamp, identity(), python, letters, text)).encode())
     name = f"{function.__module__}.{function.__qualname__}".replace("<locals>", "locals")
     return cache_dir() / "kernels" / f"{name}-{stamp[:STAMP]}-{digest.hexdigest()[:32]}.code"
 
@@ -230,7 +233,7 @@ def _read(file: Path) -> tuple[Facts, bytes]:
 
 # ---- linking ----------------------------------------------------------------------------------
 
-_LIBRARIES: list[Any] = []  # code that is let go is unmapped
+_LIBRARIES: list[Any] = []  # those of LLVM, which unmaps what is let go; addresses of others
 _NUMBERS = count()  # a name is used up by a library that fails, too
 _ADDRESSES: dict[str, int] = {}  # of functions that are set apart
 
@@ -269,6 +272,17 @@ def _address(symbol: str) -> int:
 
 
 def _library(facts: Facts, code: bytes, addresses: dict[str, int]) -> int:
+    """Link code in memory; the address of its function."""
+    try:
+        address = objects.placed((facts.runtime, code), facts.symbol, addresses)
+    except objects.Unsupported as reason:
+        log.debug("%s is linked by LLVM: %s", facts.symbol, reason)
+        return _library_of_llvm(facts, code, addresses)
+    _LIBRARIES.append(address)
+    return address
+
+
+def _library_of_llvm(facts: Facts, code: bytes, addresses: dict[str, int]) -> int:
     from llvmlite import binding
 
     builder = binding.JITLibraryBuilder().add_current_process().export_symbol(facts.symbol)
@@ -296,14 +310,6 @@ def target_machine() -> Any:
     return binding.Target.from_default_triple().create_target_machine(
         cpu=binding.get_host_cpu_name(), codemodel="jitdefault", jit=True
     )
-
-
-@cache
-def _processor() -> tuple[str, ...]:
-    from llvmlite import binding
-
-    features = binding.get_host_cpu_features().flatten()
-    return binding.get_process_triple(), binding.get_host_cpu_name(), features
 
 
 @cache

@@ -1,9 +1,9 @@
 """When compiled kernels are worth their loading: at first plain NumPy does what it does to the same numbers.
 
 Importing numba and loading a kernel takes 0.2 to half a second, thousands of times as long as the copy that
-asked for it; to link kernels that are kept on disk takes an eighth of that (`bare`). So copies and single
+asked for it; to link kernels that are kept on disk takes a thirtieth of that (`bare`). So copies and single
 products of large arrays, which NumPy computes alike bit for bit, are left to it until that took
-`options.patience` seconds in all, or an eighth of them where kernels are kept, or something else has loaded
+`options.patience` seconds in all, or a thirtieth of them where kernels are kept, or something else has loaded
 one. A process that does little never loads a compiler; one that does much has lost at most what loading
 takes.
 
@@ -24,7 +24,7 @@ from ..._base.options import get_options
 from . import bare
 from .jit import is_loaded
 
-SOONER = 1 / 8  # of what importing numba takes: linking what is kept
+SOONER = 1 / 30  # of what importing numba takes: linking what is kept
 
 
 class _Spent:

@@ -19,7 +19,7 @@ import pytest
 
 import einloom
 from einloom._base.options import options
-from einloom.backend.cpu import bare, entries
+from einloom.backend.cpu import bare, entries, objects
 from einloom.backend.cpu.jit import Kernel, kernel, twin
 
 
@@ -78,13 +78,25 @@ def kept(tmp_path: Path) -> Any:
         yield make
 
 
-def test_it_is_called_without_numba(kept: Any) -> None:
-    again = kept(plus, np.zeros(3), np.ones(3))
-    out = np.zeros(4)
+def refuses(*args: Any) -> Any:
+    raise objects.Unsupported("an object of another system")
+
+
+@pytest.mark.parametrize("by_llvm", [False, True], ids=["linked here", "linked by LLVM"])
+def test_it_is_called_without_numba(
+    kept: Any, by_llvm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again, room = kept(plus, np.zeros(3), np.ones(3)), kept(with_room, np.zeros(3), 2)
+    out, one = np.zeros(4), np.full(1, 2.0)
+    if by_llvm:
+        monkeypatch.setattr(objects, "placed", refuses)
     again(out, np.arange(4.0))
     again(out, np.arange(4.0))
+    room(one, 5)
     np.testing.assert_array_equal(out, [0, 2, 4, 6])
+    np.testing.assert_array_equal(one, [5])
     assert again._dispatcher is None
+    assert room._dispatcher is None
 
 
 def test_what_a_kernel_sees(kept: Any) -> None:
@@ -337,7 +349,9 @@ def test_code_that_cannot_be_linked(
         assert message in caplog.text
 
 
-@pytest.mark.parametrize("name", ["stamp_of", "cache_dir", "_processor", "_linker", "is_possible"])
+@pytest.mark.parametrize(
+    "name", ["stamp_of", "cache_dir", "identity", "_library", "_linker", "is_possible"]
+)
 def test_whatever_fails(
     kept: Any, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -349,6 +363,8 @@ def test_whatever_fails(
     again, out = kept(plus, np.zeros(3), np.ones(3)), np.zeros(3)
     bare._are_in.cache_clear()
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "einloom"):
+        if name == "_linker":
+            patch.setattr(objects, "placed", refuses)
         patch.setattr(bare, name, fails)
         assert not bare.are_kept()
         again(out, np.ones(3))
@@ -486,6 +502,7 @@ from einloom.backend.cpu.move import move
 rng = np.random.default_rng(0)
 einloom.set_options(small=0, patience=0)
 parts = sys.argv[1:]
+links = sys.platform == "linux" and os.uname().machine == "x86_64"  # without LLVM
 def show(*arrays):
     for x in arrays:
         print(x.dtype, x.shape, x.tobytes().hex())
@@ -507,6 +524,7 @@ for name in ("int64", "complex64"):
     x = rng.integers(-9, 9, (3, 12, 12)).astype(name)
     show(move(np.empty((12, 3, 12), name), x.transpose(1, 0, 2)))
 print("numba" in sys.modules, file=sys.stderr)
+assert "numba" in sys.modules or "llvmlite" not in sys.modules or not links
 from einloom.backend.cpu import threads
 bell = np.array([7])
 assert threads._watch(bell, np.int64(6), 5, 0)

@@ -136,7 +136,7 @@ def test_it_ends_sooner_where_kernels_are_kept(
         monkeypatch.setattr(bare, "are_kept", lambda: True)
         assert not too_early()
         patience._SPENT.clear()
-        patience._SPENT.add(0.1)
+        patience._SPENT.add(0.03)
         assert too_early()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,43 @@ def test_nothing_is_known_of_another_system() -> None:
 def test_processors_of_one_name_differ() -> None:
     assert processor.name(TURIN) == "AMD EPYC (cpu family 26, model 2)"
     assert processor.name(TURIN) != processor.name(TURIN | {"cpu family": "25"})
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Not on Linux, or not on x86."""
+
+    def forget() -> None:
+        processor.identity.cache_clear()
+        processor.has.cache_clear()
+
+    monkeypatch.setattr(processor, "facts", lambda: {"CPU part": "0xd0c"})
+    forget()
+    yield
+    forget()
+
+
+def test_identity() -> None:
+    assert len(processor.identity()) > 2
+    assert all(processor.identity()[:2])
+
+
+def test_identity_elsewhere(elsewhere: None) -> None:
+    triple, name, features = processor.identity()
+    assert "-" in triple
+    assert name
+    assert features
+
+
+@pytest.mark.parametrize("feature", ["avx2", "avx512f", "sse2"])
+def test_the_system_and_llvm_agree(feature: str) -> None:
+    from llvmlite import binding
+
+    assert processor.has(feature) == bool(binding.get_host_cpu_features().get(feature))
+
+
+def test_features_elsewhere(elsewhere: None) -> None:
+    test_the_system_and_llvm_agree("avx512f")
 
 
 def test_what_is_asked_of_the_system_and_of_blas() -> None:
