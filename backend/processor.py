@@ -38,27 +38,20 @@ def name(known: dict[str, str]) -> str:
 
 @cache
 def identity() -> tuple[str, ...]:
-    """What tells processors apart for which machine code differs. LLVM, which takes a twentieth of a second
-    to import, is asked where the system does not say it."""
-    known = facts()
-    if "flags" in known:  # of x86
+    """What tells processors apart for which machine code differs: what the system says, and what NumPy has
+    found inside this process, since emulators show another processor than the system's. LLVM, which takes a
+    twentieth of a second to import, is asked where the system does not say it."""
+    known, machine = facts(), platform.machine()
+    if "flags" in known and machine == "x86_64":
         kind = ("vendor_id", "cpu family", "model", "stepping", "flags")
-        return (platform.machine(), *(known.get(x, "") for x in kind))
+        found = getattr(sys.modules.get(LINKED), "__cpu_features__", {})
+        library = getattr(sys.implementation, "_multiarch", "")
+        there = " ".join(feature for feature, is_there in found.items() if is_there)
+        return (machine, library, there, *(known.get(x, "") for x in kind))
     from llvmlite import binding
 
     features = binding.get_host_cpu_features().flatten()
     return binding.get_process_triple(), binding.get_host_cpu_name(), features
-
-
-@cache
-def has(feature: str) -> bool:
-    """Whether it has such instructions, by the name that both Linux and LLVM have for them: "avx512f"."""
-    known = facts()
-    if "flags" in known:
-        return feature in known["flags"].split()
-    from llvmlite import binding
-
-    return bool(binding.get_host_cpu_features().get(feature))
 
 
 def blas_core() -> str | None:

@@ -2,8 +2,8 @@
 
 Importing numba and having it load a kernel takes half a second, of which machine code needs nothing. So a
 kernel is compiled with one more function around it, its entry (`entries`), and its code is kept in a second
-file. To link that takes half a millisecond (`objects`). The code is the same, and so are its results, bit for
-bit.
+file, which is linked without numba (`objects`), within a millisecond. The code is the same, and so are its
+results, bit for bit.
 
 An entry is called with the arguments in a tuple. It compares their types, and of arrays the dtype, rank and
 flags, with those that it is made for, and takes as long as a call by numba. Where one differs, the entry for
@@ -233,7 +233,7 @@ def _read(file: Path) -> tuple[Facts, bytes]:
 
 # ---- linking ----------------------------------------------------------------------------------
 
-_LIBRARIES: list[Any] = []  # those of LLVM, which unmaps what is let go; addresses of others
+_LIBRARIES: list[int] = []  # addresses of what was linked in this process
 _NUMBERS = count()  # a name is used up by a library that fails, too
 _ADDRESSES: dict[str, int] = {}  # of functions that are set apart
 
@@ -276,10 +276,10 @@ def _library(facts: Facts, code: bytes, addresses: dict[str, int]) -> int:
     try:
         address = objects.placed((facts.runtime, code), facts.symbol, addresses)
     except objects.Unsupported as reason:
-        log.debug("%s is linked by LLVM: %s", facts.symbol, reason)
-        return _library_of_llvm(facts, code, addresses)
-    _LIBRARIES.append(address)
-    return address
+        log.debug("%s is left to LLVM: %s", facts.symbol, reason)
+        address = 0
+    _LIBRARIES.append(address or _library_of_llvm(facts, code, addresses))
+    return _LIBRARIES[-1]
 
 
 def _library_of_llvm(facts: Facts, code: bytes, addresses: dict[str, int]) -> int:
@@ -290,7 +290,7 @@ def _library_of_llvm(facts: Facts, code: bytes, addresses: dict[str, int]) -> in
         builder.import_symbol(symbol, address)
     builder.add_object_img(facts.runtime).add_object_img(code)
     library = builder.link(_linker(), f"kernel {next(_NUMBERS)}")
-    _LIBRARIES.append(library)
+    objects.keep_for_good(library)  # LLVM unmaps what is let go
     return int(library[facts.symbol])
 
 

@@ -5,7 +5,8 @@ Kernels for x86-64 are compiled for code that may lie anywhere, so each place th
 whole address, and addresses are all that is filled in here. What needs more is refused (`Unsupported`), for
 LLVM to link.
 
-What is left out: tables for unwinding, which only code that throws exceptions of C++ would need.
+What is left out: tables for unwinding, which only code that throws exceptions of C++ would need, and
+debuggers and profilers, to see who called a kernel.
 
 Sources: System V Application Binary Interface, chapter 4 (sections, symbols, relocation), and its supplement
 for AMD64 (R_X86_64_64: the symbol's address plus the addend).
@@ -15,7 +16,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import platform
 import struct
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -25,8 +28,15 @@ import numpy as np
 BEGINNING = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 RELOCATABLE, AMD64 = 1, 62
 ADDRESS = 1  # R_X86_64_64
-SYMBOLS, RELOCATIONS, EMPTY, SHORT_RELOCATIONS, UNWINDING = 2, 4, 8, 9, 0x70000001
+PROGRAM, SYMBOLS, RELOCATIONS, NOTE, EMPTY, UNWINDING = 1, 2, 4, 7, 8, 0x70000001
+ASIDE = {
+    0,
+    3,
+    17,
+}  # no section, names, groups of sections; and whatever LLVM notes for its own tools:
+OF_LLVM = range(0x6FFF4C00, 0x6FFF4D00)
 WRITEABLE, IN_MEMORY, OF_THREADS = 1, 2, 0x400
+DATA = {0, 1, 2, 3, 4}  # types of symbols: none, data, function, section, file
 UNDEFINED, RESERVED, ABSOLUTE, COMMON = 0, 0xFF00, 0xFFF1, 0xFFF2
 LOCAL, WEAK = 0, 2
 HEADER = struct.Struct("<16xHH20xQ10xHH2x")
@@ -35,6 +45,13 @@ SYMBOL = struct.Struct("<IBxHqq")
 RELOCATION = np.dtype([("place", "<i8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 BYTES = np.arange(8)
 NOWHERE = -1
+LINE = 64  # bytes of a cache line, to which common variables are aligned
+
+
+@cache
+def are_linked_here() -> bool:
+    """Whether kernels of this machine are such objects, and LLVM is not needed."""
+    return sys.platform == "linux" and platform.machine() == "x86_64"
 
 
 class Unsupported(ValueError):
@@ -54,6 +71,16 @@ class _Section(NamedTuple):
     def is_needed(self) -> bool:
         """Whether code that runs needs it."""
         return bool(self.flags & IN_MEMORY) and self.type != UNWINDING
+
+    @property
+    def is_known(self) -> bool:
+        """Whether this linker does all that such a section asks for."""
+        if self.is_needed:
+            types = {PROGRAM, NOTE, EMPTY}
+            is_plain = not self.flags & OF_THREADS and self.align <= mmap.PAGESIZE
+            return self.type in types and is_plain
+        known = {PROGRAM, SYMBOLS, RELOCATIONS, NOTE, EMPTY, UNWINDING, *ASIDE}
+        return self.type in known or self.type in OF_LLVM
 
 
 class _Symbol(NamedTuple):
@@ -77,11 +104,11 @@ class _Object:
         self.sections = [
             _Section._make(SECTION.unpack_from(image, start + k * size)) for k in range(count)
         ]
+        if not all(s.is_known for s in self.sections):
+            raise Unsupported("sections of a special kind")
         self.symbols = [x for s in self.sections if s.type == SYMBOLS for x in self._symbols(s)]
         self.starts = [NOWHERE] * count  # of sections, in memory
         self.addresses = [NOWHERE] * len(self.symbols)
-        if any(s.is_needed and s.flags & OF_THREADS for s in self.sections):
-            raise Unsupported("variables of threads")
 
     def content(self, section: _Section) -> bytes:
         return self.image[section.offset : section.offset + section.size]
@@ -89,17 +116,17 @@ class _Object:
     def _symbols(self, section: _Section) -> Iterator[_Symbol]:
         names = self.content(self.sections[section.link])
         for name, info, *rest in SYMBOL.iter_unpack(self.content(section)):
+            if info & 15 not in DATA:
+                raise Unsupported("symbols of a special kind")
             yield _Symbol(names[name : names.index(b"\0", name)].decode(), info >> 4, *rest)
 
     def relocations(self) -> Iterator[tuple[int, Any]]:
         """Where a section begins in memory, and the places in it that hold addresses."""
         for section in self.sections:
-            if section.type not in (RELOCATIONS, SHORT_RELOCATIONS):
-                continue
-            start = self.starts[section.info]
+            start = self.starts[section.info] if section.type == RELOCATIONS else NOWHERE
             if start != NOWHERE:
                 table = np.frombuffer(self.content(section), RELOCATION)
-                if section.type == SHORT_RELOCATIONS or (table["type"] != ADDRESS).any():
+                if (table["type"] != ADDRESS).any():
                     raise Unsupported("places that do not hold a whole address")
                 yield start, table
 
@@ -118,21 +145,27 @@ def placed(images: Sequence[bytes], symbol: str, given: Mapping[str, int]) -> in
     objects = [_Object(image) for image in images]
     commons: dict[str, int] = {}
     code, end = _lay_out(objects, commons)
+    if not code:
+        raise Unsupported("no code")
     memory = mmap.mmap(
         -1, end, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE
     )
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    known = {**given, **{name: base + start for name, start in commons.items()}}
-    _define(objects, base, known)
+    known = dict(given)
+    _define(objects, base, known, commons)
     content = np.frombuffer(memory, np.uint8)
     for one in objects:
         _fill(one, content, known)
     if symbol not in known:
         raise Unsupported(f"no {symbol}")
     _protect(base, code)
-    # for good: threads may still run the code when the interpreter ends and lets go of all else
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+    keep_for_good(memory)
     return known[symbol]
+
+
+def keep_for_good(code: Any) -> None:
+    """Threads may still run it when the interpreter ends and lets go of all else."""
+    ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))(code)
 
 
 def _lay_out(objects: list[_Object], commons: dict[str, int]) -> tuple[int, int]:
@@ -145,16 +178,22 @@ def _lay_out(objects: list[_Object], commons: dict[str, int]) -> tuple[int, int]
                 if section.is_needed and section.flags & WRITEABLE == writeable:
                     one.starts[k] = end + -end % max(section.align, 1)
                     end = one.starts[k] + section.size
-    for one in objects:
-        for x in one.symbols:
-            if x.section == COMMON and x.name not in commons:  # its value is its alignment
-                commons[x.name] = end + -end % max(x.value, 1)
-                end = commons[x.name] + x.size
+    shared = [x for one in objects for x in one.symbols if x.section == COMMON]
+    for x in sorted(
+        shared, key=lambda x: -x.size
+    ):  # of one name the largest; its value is its alignment
+        if x.value > LINE:
+            raise Unsupported("common variables of large alignment")
+        if x.name not in commons:
+            commons[x.name] = end + -end % LINE
+            end = commons[x.name] + x.size
     return code + -code % mmap.PAGESIZE, end
 
 
-def _define(objects: list[_Object], base: int, known: dict[str, int]) -> None:
-    """Note where the objects' own symbols are; a weak one gives way to others of its name."""
+def _define(
+    objects: list[_Object], base: int, known: dict[str, int], commons: Mapping[str, int]
+) -> None:
+    """Note where the objects' own symbols are; common and weak ones give way to others of their names."""
     weak: dict[str, int] = {}
     for one in objects:
         for k, x in enumerate(one.symbols):
@@ -162,8 +201,12 @@ def _define(objects: list[_Object], base: int, known: dict[str, int]) -> None:
                 one.addresses[k] = x.value
             elif UNDEFINED < x.section < RESERVED and one.starts[x.section] != NOWHERE:
                 one.addresses[k] = address = base + one.starts[x.section] + x.value
-                if x.binding != LOCAL:
-                    (weak if x.binding == WEAK else known).setdefault(x.name, address)
+                if x.binding == WEAK:
+                    weak.setdefault(x.name, address)
+                elif x.binding != LOCAL and known.setdefault(x.name, address) != address:
+                    raise Unsupported(f"{x.name} is there twice")
+    for name, start in commons.items():
+        known.setdefault(name, base + start)
     for name, address in weak.items():
         known.setdefault(name, address)
 
@@ -204,4 +247,4 @@ def _protect(address: int, length: int) -> None:
     call = _process().mprotect
     call.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     if call(address, length, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
-        raise OSError(ctypes.get_errno(), "code may not be run from memory that was written")
+        raise OSError(ctypes.get_errno(), "mprotect: memory may not be made to run code")

@@ -1,11 +1,11 @@
 """When compiled kernels are worth their loading: at first plain NumPy does what it does to the same numbers.
 
 Importing numba and loading a kernel takes 0.2 to half a second, thousands of times as long as the copy that
-asked for it; to link kernels that are kept on disk takes a thirtieth of that (`bare`). So copies and single
-products of large arrays, which NumPy computes alike bit for bit, are left to it until that took
-`options.patience` seconds in all, or a thirtieth of them where kernels are kept, or something else has loaded
-one. A process that does little never loads a compiler; one that does much has lost at most what loading
-takes.
+asked for it; to link kernels that are kept on disk takes a thirtieth of that, an eighth where LLVM does it
+(`bare`). So copies and single products of large arrays, which NumPy computes alike bit for bit, are left to
+it until that took `options.patience` seconds in all, or such a part of them where kernels are kept, or
+something else has loaded one. A process that does little never loads a compiler; one that does much has lost
+at most what loading takes.
 
 Products of medium size, below what is worth a compiler once, have their kernels in the same way, each when
 NumPy took as long for it alone (`_bind_often` of contraction.py).
@@ -21,10 +21,10 @@ from contextlib import contextmanager
 
 from ..._base.caches import CacheInfo, register
 from ..._base.options import get_options
-from . import bare
+from . import bare, objects
 from .jit import is_loaded
 
-SOONER = 1 / 30  # of what importing numba takes: linking what is kept
+SOONER, SOON = 1 / 30, 1 / 8  # of what importing numba takes: linking what is kept, here or by LLVM
 
 
 class _Spent:
@@ -58,7 +58,8 @@ def too_early() -> bool:
     now, spent = get_options(), _SPENT.seconds
     if now.small <= 0 or spent >= now.patience or is_loaded():
         return False
-    return spent < now.patience * SOONER or not bare.are_kept()
+    part = SOONER if objects.are_linked_here() else SOON
+    return spent < now.patience * part or not bare.are_kept()
 
 
 @contextmanager

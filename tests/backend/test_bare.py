@@ -374,6 +374,25 @@ def test_whatever_fails(
     assert f"plus is not called without numba: no {name}" in caplog.text
 
 
+def test_memory_that_may_not_run_code(
+    kept: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the system lets no memory run that was written: numba is asked, which says the same or knows
+    how."""
+
+    def fails(*args: Any) -> None:
+        raise PermissionError("mprotect")
+
+    again, out = kept(plus, np.zeros(3), np.ones(3)), np.zeros(3)
+    monkeypatch.setattr(objects, "_protect", fails)
+    with caplog.at_level(logging.WARNING, "einloom"):
+        again(out, np.ones(3))
+        again(out, np.ones(3))
+    np.testing.assert_array_equal(out, [2, 2, 2])
+    assert again._dispatcher is not None
+    assert len(caplog.messages) == objects.are_linked_here()
+
+
 def test_another_numba(
     kept: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
@@ -556,6 +575,39 @@ def processes(tmp_path: Path, *parts: str) -> Callable[..., tuple[str, str]]:
         return done.stdout, done.stderr.strip()
 
     return run
+
+
+ENDING = """
+import threading, time
+import numpy as np
+import einloom
+from einloom.backend.cpu.jit import kernel
+def spin(x, n):
+    for i in range(n):
+        x[0] = (x[0] * 7 + i) % 1000003
+spinning, x = kernel(spin), np.ones(1, np.int64)
+spinning(x, 3)
+threading.Thread(target=spinning, args=(x, 1 << 40), daemon=True).start()
+while x[0] == 1:
+    time.sleep(0.01)
+time.sleep(0.05)
+"""
+
+
+def test_threads_still_run_kernels_when_the_interpreter_ends(tmp_path: Path) -> None:
+    """Previously failed, where their code went with the interpreter's objects."""
+    file = tmp_path / "ending.py"
+    file.write_text(ENDING, encoding="utf-8")
+    environment = {
+        **os.environ,
+        "EINLOOM_CACHE_DIR": str(tmp_path),
+        "PYTHONPATH": str(Path(einloom.__file__).parents[1]),
+    }
+    for _ in range(4):
+        done = subprocess.run(
+            [sys.executable, file], env=environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_second_process_never_imports_numba(tmp_path: Path) -> None:

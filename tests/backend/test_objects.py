@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import platform
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,7 @@ import pytest
 from einloom.backend.cpu import bare, objects
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() != "x86_64",
-    reason="objects of other systems are left to LLVM",
+    not objects.are_linked_here(), reason="objects of other systems are left to LLVM"
 )
 ALL = """
 @table = internal constant [4 x i64] [i64 10, i64 20, i64 30, i64 40]
@@ -111,6 +108,16 @@ define weak i64 @elsewhere(i64 %x) {
 """
 
 
+SPECIAL = (
+    "@x = thread_local global i64 1\ndefine ptr @f() { ret ptr @x }",
+    "@x = constant i64 1, align 65536\ndefine ptr @f() { ret ptr @x }",
+    """
+    define ptr @resolver() { ret ptr null }
+    @f = ifunc i64 (i64), ptr @resolver
+    """,
+)
+
+
 def image(text: str, model: str = "jitdefault") -> bytes:
     """The object file of LLVM's text."""
     from llvmlite import binding
@@ -122,6 +129,16 @@ def image(text: str, model: str = "jitdefault") -> bytes:
         )
     made: bytes = machine.emit_object(binding.parse_assembly(text))
     return made
+
+
+def of_type(kind: int) -> bytes:
+    """An object whose code is said to be of this type."""
+    whole = image(OTHER)
+    (start,) = struct.unpack_from("<Q", whole, 40)
+    for at in range(start, len(whole), objects.SECTION.size):
+        if struct.unpack_from("<Q", whole, at + 8)[0] & 4:  # can be run
+            whole = whole[: at + 4] + struct.pack("<I", kind) + whole[at + 8 :]
+    return whole
 
 
 def linked(name: str, *images: bytes, given: dict[str, int] | None = None) -> Any:
@@ -157,6 +174,25 @@ def test_weak_functions_give_way(weak_first: bool) -> None:
     assert linked("of_another", image(ALL), image(WEAK))(0, 3) == -1
 
 
+@pytest.mark.parametrize("way", [1, -1])
+def test_common_variables_give_way(way: int) -> None:
+    """To a definition, whose value counts; of those that are common the largest is made."""
+    text = "@counter = {} global [{} x i64] zeroinitializer\n"
+    defined = image(ALL)
+    common = image(text.format("common", 1) + OTHER)
+    assert linked("count", *[defined, common][::way])(0, 0) == 100
+    read = """
+    define i64 @last(i64 %k, i64 %x) {
+      %slot = getelementptr i64, ptr @counter, i64 %k
+      %old = load i64, ptr %slot
+      store i64 %x, ptr %slot
+      ret i64 %old
+    }
+    """
+    both = image(text.format("common", 1) + OTHER), image(text.format("common", 5000) + read)
+    assert [linked("last", *both[::way])(4999, x) for x in (5, 6)] == [0, 0]
+
+
 def test_given_addresses() -> None:
     address = objects.placed((image(OTHER),), "elsewhere", {})
     run = linked("of_another", image(ALL), given={"elsewhere": address})
@@ -181,7 +217,6 @@ def test_what_is_left_to_llvm() -> None:
     whole = image(ALL)
     other_machine = whole[:18] + struct.pack("<H", 183) + whole[20:]
     not_relocatable = whole[:16] + struct.pack("<H", 3) + whole[18:]
-    of_threads = "@x = thread_local global i64 1\ndefine ptr @f() { ret ptr @x }"
     for images, message in (
         ((b"",), "not an object file"),
         ((b"\x7fELF\x01" + whole[5:],), "not an object file"),
@@ -189,8 +224,14 @@ def test_what_is_left_to_llvm() -> None:
         ((not_relocatable,), "not relocatable code for x86-64"),
         ((whole,), "elsewhere is nowhere"),
         ((image(ALL, "small"), image(OTHER)), "whole address"),
-        ((image(of_threads),), "variables of threads"),
         ((image(OTHER),), "no count"),
+        ((image("@x = constant i64 1"),), "no count"),
+        ((), "no code"),
+        ((image(OTHER), image(OTHER)), "elsewhere is there twice"),
+        *(((image(x),), "of a special kind") for x in SPECIAL),
+        ((of_type(14),), "of a special kind"),  # functions that are called at first
+        ((of_type(0x40000014),), "of a special kind"),  # relocations in another form
+        ((image("@x = common global i64 0, align 128" + OTHER),), "common variables"),
     ):
         with pytest.raises(objects.Unsupported, match=message):
             objects.placed(images, "count", {})
@@ -203,5 +244,5 @@ def test_memory_that_may_not_run_code(monkeypatch: pytest.MonkeyPatch) -> None:
             return -1
 
     monkeypatch.setattr(objects, "_process", Process)
-    with pytest.raises(OSError, match="may not be run"):
+    with pytest.raises(OSError, match="may not be made to run code"):
         objects.placed((image(OTHER),), "elsewhere", {})

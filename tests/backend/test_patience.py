@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from einloom import cache_info, options
-from einloom.backend.cpu import bare, cpu, fused, jit, patience
+from einloom.backend.cpu import bare, cpu, fused, jit, objects, patience
 from einloom.backend.cpu.move import move
 from einloom.backend.cpu.patience import counted, too_early
 from einloom.backend.fusion import ElementwiseFusionPlan, FusionStep
@@ -127,16 +127,18 @@ def test_it_ends(early: None) -> None:
     assert not too_early()
 
 
+@pytest.mark.parametrize(("is_here", "part"), [(True, 1 / 30), (False, 1 / 8)])
 def test_it_ends_sooner_where_kernels_are_kept(
-    early: None, monkeypatch: pytest.MonkeyPatch
+    is_here: bool, part: float, early: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(objects, "are_linked_here", lambda: is_here)
     with options(patience=1.0, small=LONG):
-        patience._SPENT.add(0.2)
+        patience._SPENT.add(1.1 * part)
         assert too_early()
         monkeypatch.setattr(bare, "are_kept", lambda: True)
         assert not too_early()
         patience._SPENT.clear()
-        patience._SPENT.add(0.03)
+        patience._SPENT.add(0.9 * part)
         assert too_early()
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...processor import has
-
 HEIGHT = 4
 """Rows of sums that stay in registers: with one cache line of columns they fill half of those of AVX2."""
 ROWS, LINES = 8, 2
@@ -41,7 +39,7 @@ def multiply_block(line: int) -> Any:
     Nothing is done if `sums` are of another dtype than the panels.
     """
     import numpy as np
-    from llvmlite import ir
+    from llvmlite import binding, ir
     from numba import types
     from numba.extending import intrinsic
     from numba.np.numpy_support import as_dtype
@@ -50,7 +48,7 @@ def multiply_block(line: int) -> Any:
     from .vectors import _data
 
     word = ir.IntType(64)
-    is_wide = has("avx512f")
+    is_wide = bool(binding.get_host_cpu_features().get("avx512f"))
 
     @intrinsic  # type: ignore[untyped-decorator]
     def multiply_block(

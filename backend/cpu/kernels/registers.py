@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from ...processor import has
-
 LATER = 8  # rows that are brought near, of a power of two
 
 
@@ -20,7 +18,9 @@ def block_size() -> tuple[int, int]:
     of the right operand: 21 of the 32 of AVX-512, 10 of the 16 half as long ones of AVX2. (Of 24 and 12 LLVM
     puts some into memory, once something is fetched ahead.) Of complex numbers half as many rows, rounded up:
     products with real and with imaginary parts are added up apart."""
-    return (7, 3) if has("avx512f") else (5, 1)
+    from llvmlite import binding
+
+    return (7, 3) if binding.get_host_cpu_features().get("avx512f") else (5, 1)
 
 
 def multiply_strip(line: int) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...processor import has
 from .cipher import enciphered, schedule
 
 
@@ -48,7 +47,9 @@ def encipher_pairs(lanes: int, one_key: bool, streaming: bool = False) -> Any:
 
 def _at_once(lanes: int) -> int:
     """Pairs of one block: as many as leave registers for its keys."""
-    return min(lanes, 64 if has("avx512f") else 32)
+    from llvmlite import binding
+
+    return min(lanes, 64 if binding.get_host_cpu_features().get("avx512f") else 32)
 
 
 def _data(context: Any, builder: Any, kind: Any, value: Any) -> Any:

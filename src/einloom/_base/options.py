@@ -60,9 +60,9 @@ class Options:
         progress: "auto" (long runs on a terminal), True or False.
         small: multiplications below which kernels are not used; 0 forces them, inf forbids them.
         patience: seconds that copies and products of large arrays may take plain NumPy, which gives the same
-            numbers bit for bit, before kernels are loaded for them, or a thirtieth of that where kernels are
-            kept on disk; `einsum` has others, which round otherwise, where what they save in a call is worth
-            so long a wait. 0: they are loaded at once.
+            numbers bit for bit, before kernels are loaded for them; where kernels are kept on disk a
+            thirtieth of that, or an eighth elsewhere than on x86-64 Linux. `einsum` has others, which round
+            otherwise, where what they save in a call is worth so long a wait. 0: they are loaded at once.
         engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips",
             "sums", "sum product", "lanes": it runs every contraction that it can, however slow that is; None:
             the fastest. For tests.
