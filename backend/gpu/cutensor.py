@@ -56,15 +56,19 @@ def _is_plain(x: Any) -> bool:
     )
 
 
-def contract(xp: Module, lhs: Any, rhs: Any, dims: DotDims, shape: Shape) -> Any:
-    """The product, or None where cuTENSOR refuses it. Its workspace is the least that serves."""
+def contract(xp: Module, lhs: Any, rhs: Any, dims: DotDims, shape: Shape, out: Any = None) -> Any:
+    """The product, in `out` if that is of its dtype and lies as cuTENSOR writes, or None where cuTENSOR
+    refuses it. Its workspace is the least that serves."""
     library = module(xp)
     left, right = labels(dims, lhs.ndim, rhs.ndim)
     shared = [left[axis] for axis in dims.lhs_batch]
     of = (*shared, *(left[a] for a in dims.lhs_free), *(right[b] for b in dims.rhs_free))
-    out = xp.empty(shape, lhs.dtype)
+    is_fit = out is not None and out.dtype == lhs.dtype and _is_plain(out)
+    target = out if is_fit else xp.empty(shape, lhs.dtype)
     try:
-        return library.contraction(1.0, lhs, left, rhs, right, 0.0, out, of, ws_pref=WORKSPACE_MIN)
+        return library.contraction(
+            1.0, lhs, left, rhs, right, 0.0, target, of, ws_pref=WORKSPACE_MIN
+        )
     except (RuntimeError, ValueError) as error:  # of the library: not supported here
         log.debug("cuTENSOR refuses %s x %s: %s", lhs.shape, rhs.shape, error)
         return None

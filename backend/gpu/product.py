@@ -123,7 +123,7 @@ class Product:
             left, right = (
                 self._conjugated(*pair) for pair in zip((lhs, rhs), self.conj, strict=True)
             )
-            found = cutensor.contract(self.xp, left, right, self.dims, self.shape)
+            found = cutensor.contract(self.xp, left, right, self.dims, self.shape, out)
             if found is not None:
                 return found
         # what is asked for need not lie as cuBLAS writes

@@ -299,32 +299,41 @@ def test_a_library_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(GPU.to_host(dot(x, y, ((1,), (0,)))(x, y)), np.full((2, 3, 6), 5))
 
 
+def random_product(rng: np.random.Generator, dtype: str, most: int = 3) -> tuple[Any, Any, Any]:
+    """The attributes of a dot_general of two operands of four axes up to `most` long, and these: of small
+    integers, in whatever strides."""
+    sizes = rng.integers(1, most + 1, 5)
+    left, right = rng.permutation(4), rng.permutation(4) + 1
+    shared = [label for label in left if label in right]
+    batch = [label for label in shared if rng.random() < 0.3]
+    summed = [label for label in shared if label not in batch]
+    attrs = {
+        name: tuple(
+            tuple(int(np.flatnonzero(term == label)[0]) for label in labels)
+            for term in (left, right)
+        )
+        for name, labels in (("contracting", summed), ("batch", batch))
+    }
+    layout = rng.choice(["C", "F", "transposed", "sliced", "reversed", "broadcast"])
+    x, y = (
+        lay_out(rng.integers(-4, 5, sizes[term]).astype(dtype), layout, rng)
+        for term in (left, right)
+    )
+    return attrs, x, y
+
+
 def test_random_products(rng: np.random.Generator) -> None:
     """With cuTENSOR and without, in all strides, as the CPU."""
     for _ in range(60):
-        sizes = rng.integers(1, 4, 5)
-        left, right = rng.permutation(4), rng.permutation(4) + 1
-        shared = [label for label in left if label in right]
-        batch = [label for label in shared if rng.random() < 0.3]
-        summed = [label for label in shared if label not in batch]
-        attrs = {
-            "contracting": tuple(
-                tuple(int(np.flatnonzero(term == label)[0]) for label in summed)
-                for term in (left, right)
-            ),
-            "batch": tuple(
-                tuple(int(np.flatnonzero(term == label)[0]) for label in batch)
-                for term in (left, right)
-            ),
-        }
-        layout = rng.choice(["C", "F", "transposed", "sliced", "reversed", "broadcast"])
-        x, y = (
-            lay_out(rng.integers(-4, 5, sizes[term]).astype("f8"), layout, rng)
-            for term in (left, right)
-        )
+        attrs, x, y = random_product(rng, "f8")
         want = cpu().apply("dot_general", attrs, x, y)
         for backend in STAND_INS.values():
             got = backend.apply("dot_general", attrs, x.view(DeviceArray), y.view(DeviceArray))
+            np.testing.assert_array_equal(backend.to_host(got), want)
+            room = DeviceArray(want.shape, "f8") if want.ndim else None
+            got = backend.apply(
+                "dot_general", attrs, x.view(DeviceArray), y.view(DeviceArray), out=room
+            )
             np.testing.assert_array_equal(backend.to_host(got), want)
 
 

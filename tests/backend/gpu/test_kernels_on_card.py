@@ -10,13 +10,17 @@ import pytest
 from tests.backend.chains import FORMULAS, Chain, assert_chain, inputs_of, random_chain
 from tests.backend.gpu.test_graphs import chain, executable
 from tests.backend.gpu.test_grouped import DTYPES, pairs_of
+from tests.backend.test_gpu import random_product
 from tests.on_card import MARKS, down, up
 
 import einloom
 from einloom import Code, Context, Node, backend
 from einloom._base.errors import Unsupported
 from einloom.backend.fusion import ElementwiseFusionPlan
+from einloom.backend.gpu import cutensor
 from einloom.backend.gpu.move import contiguous
+from einloom.backend.gpu.product import Product
+from einloom.backend.rules import dot_dims
 from einloom.backend.spec import ArraySpec
 from einloom.program.executable import Executable
 
@@ -101,6 +105,52 @@ def test_sums_with_one_target(rng: np.random.Generator) -> None:
     on = [(up(a), up(b)) for a, b in pairs]
     einloom.gemm_batch(on, out=blocks(other), alpha=3, beta=-2)
     np.testing.assert_array_equal(down(other), whole)
+
+
+# ---- cuTENSOR -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_cutensor(dtype: str, rng: np.random.Generator) -> None:
+    """Called on whatever it takes, whether the ladder would or not; integers come out exactly."""
+    gpu: Any = backend.get("gpu")
+    if cutensor.module(gpu.xp) is None:
+        pytest.skip("cuTENSOR cannot be imported")
+    taken = 0
+    for number in range(60):
+        attrs, x, y = random_product(rng, dtype, int(rng.choice([3, 7, 12])))
+        a, b = up(x), up(y)
+        dims = dot_dims(attrs, x.shape, y.shape)
+        if not (x.size and y.size and cutensor.takes(gpu.xp, a.dtype, a, b)):
+            continue
+        want = backend.get().apply("dot_general", attrs, x, y)
+        out = gpu.xp.empty((*want.shape, 2), dtype)[..., 0] if number % 2 else None
+        found = cutensor.contract(gpu.xp, a, b, dims, want.shape, out)
+        assert found is not None
+        assert out is None or found is out
+        np.testing.assert_array_equal(down(found), want)
+        taken += 1
+    assert taken > 20
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_cutensor_on_its_rung(dtype: str, rng: np.random.Generator) -> None:
+    """Called, called again on arrays that lie otherwise, and inside a graph."""
+    gpu: Any = backend.get("gpu")
+    if cutensor.module(gpu.xp) is None:
+        pytest.skip("cuTENSOR cannot be imported")
+    x, y = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((40, 70, 50), (50, 40, 60)))
+    attrs = {"contracting": ((0, 2), (1, 0)), "batch": ((), ())}
+    a, b = up(x), up(y)
+    product = Product(gpu.xp, attrs, (ArraySpec(x.dtype, x.shape), ArraySpec(y.dtype, y.shape)))
+    assert product.rung(a, b) == "cutensor"
+    want = np.einsum("aib,baj->ij", x, y)
+    for one in (a, up(np.asfortranarray(x)), a):
+        np.testing.assert_array_equal(down(product(one, b)), want)
+    for _ in range(12):
+        np.testing.assert_array_equal(
+            down(einloom.einsum("aib,baj,jk->ik", a, b, b[0, :, :].T)), want @ y[0].T
+        )
 
 
 # ---- graphs -------------------------------------------------------------------------------------
