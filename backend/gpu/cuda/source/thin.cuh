@@ -1,0 +1,180 @@
+#ifndef EINLOOM_THIN
+#define EINLOOM_THIN
+
+const int TERMS = 8;  // of all sums in a tile; a tile of lhs is ROWS x TERMS, of rhs COLUMNS x TERMS
+const int MOST_TERMS = 512;
+const int GAP = 4;  // numbers between lines of a tile: threads side by side read from other banks
+
+// Axes of the batch with strides in lhs and rhs, of rows in lhs, of columns in rhs, of terms in both; and how
+// many tiles the rows and the columns of a matrix have. The result is row-major.
+template <class Batch, class Rows, class Columns, class Summed, class Index>
+struct Thin {
+    Batch batch;
+    Rows rows;
+    Columns columns;
+    Summed summed;
+    Index tiles[2];
+};
+
+// Where the rows or columns of a tile lie; those behind the last are the last again, and nobody's.
+template <class Index, class Axes>
+__device__ inline void find_places(const Axes& axes, Index first, Index* places, int count) {
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {
+        Index at[1];
+        axes.offsets(first + i < axes.count ? first + i : axes.count - 1, at);
+        places[i] = at[0];
+    }
+}
+
+// A tile on its way from an operand into shared memory. Threads side by side take terms or places, whichever
+// lie side by side.
+template <class T, int PLACES, int THREADS, bool ALONG_TERMS>
+struct OnItsWay {
+    static const int ALL = PLACES * TERMS, EACH = (ALL + THREADS - 1) / THREADS;
+    T held[EACH];
+
+    __device__ static int place(int e) { return ALONG_TERMS ? e / TERMS : e % PLACES; }
+    __device__ static int term(int e) { return ALONG_TERMS ? e % TERMS : e / PLACES; }
+    __device__ static bool is_there(int e) { return ALL % THREADS == 0 || e < ALL; }
+
+    // Terms behind the `left` that are left count as 0.
+    template <class Index>
+    __device__ void read(const T* x, const Index* places, const Index* terms, Index left) {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            const int e = threadIdx.x + i * THREADS;
+            held[i] = is_there(e) && term(e) < left ? x[places[place(e)] + terms[term(e)]] : T(0);
+        }
+    }
+    __device__ void write(T (*tile)[PLACES + GAP]) const {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            const int e = threadIdx.x + i * THREADS;
+            if (is_there(e)) tile[term(e)][place(e)] = held[i];
+        }
+    }
+};
+
+// Neighbours in a row of the result, of which `left` are there.
+template <int WIDTH, class T>
+__device__ inline void write_some(T* place, const Pack<T, WIDTH>& pack, long long left) {
+    if (left >= WIDTH) {
+        write(place, pack);
+    } else {
+        for (int k = 0; k < WIDTH; ++k)
+            if (k < left) place[k] = pack.at[k];
+    }
+}
+
+// Sums of a tile of the result, TM x TN of them in each thread, in groups of 4 that lie side by side.
+template <int ROWS, int COLUMNS, int TM, int TN>
+struct InThreads {
+    static const int FAR_ROWS = ROWS / (TM / 4), FAR_COLUMNS = COLUMNS / (TN / 4);
+    float sum[TM][TN];
+    int row, column;
+
+    __device__ InThreads() {
+        row = (int)threadIdx.x / (COLUMNS / TN) * 4, column = (int)threadIdx.x % (COLUMNS / TN) * 4;
+        for (int i = 0; i < TM; ++i)
+            for (int j = 0; j < TN; ++j) sum[i][j] = 0;
+    }
+    __device__ void add(const float (*lhs)[ROWS + GAP], const float (*rhs)[COLUMNS + GAP]) {
+#pragma unroll
+        for (int k = 0; k < TERMS; ++k) {
+            Pack<float, 4> x[TM / 4], y[TN / 4];
+#pragma unroll
+            for (int i = 0; i < TM / 4; ++i) x[i] = *(const Pack<float, 4>*)&lhs[k][row + i * FAR_ROWS];
+#pragma unroll
+            for (int j = 0; j < TN / 4; ++j) y[j] = *(const Pack<float, 4>*)&rhs[k][column + j * FAR_COLUMNS];
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+#pragma unroll
+                for (int j = 0; j < TN; ++j)
+                    sum[i][j] = ::fmaf(x[i / 4].at[i % 4], y[j / 4].at[j % 4], sum[i][j]);
+        }
+    }
+    __device__ void write_out(float* out, long long stride, long long rows, long long columns) const {
+#pragma unroll
+        for (int i = 0; i < TM; ++i) {
+            const int r = row + i / 4 * FAR_ROWS + i % 4;
+            if (r >= rows) continue;
+#pragma unroll
+            for (int j = 0; j < TN; j += 4) {
+                const int c = column + j / 4 * FAR_COLUMNS;
+                const Pack<float, 4> pack = {sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]};
+                write_some<4>(out + r * stride + c, pack, columns - c);
+            }
+        }
+    }
+};
+
+// c += a b for matrices of 16 x 8 and 8 x 8, whose elements are spread over a warp as the tensor cores have
+// them (PTX ISA, mma.m16n8k8 of .f64): lane 4 g + t holds rows g and g + 8 of columns t and t + 4 of a,
+// column g of rows t and t + 4 of b, and rows g and g + 8 of columns 2 t and 2 t + 1 of c.
+__device__ inline void add_product(double (&c)[4], const double (&a)[4], const double (&b)[2]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#else
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    for (int k = 0; k < 8; ++k) {
+        const int half = k / 4, at = k % 4;
+        const double x = __shfl_sync(0xffffffffu, a[2 * half], 4 * g + at);
+        const double x8 = __shfl_sync(0xffffffffu, a[2 * half + 1], 4 * g + at);
+        for (int j = 0; j < 2; ++j) {
+            const double y = __shfl_sync(0xffffffffu, b[half], 4 * (2 * t + j) + at);
+            c[j] = ::fma(x, y, c[j]), c[2 + j] = ::fma(x8, y, c[2 + j]);
+        }
+    }
+#endif
+}
+
+// Sums of a tile of the result by tensor cores, WM x WN of them in each warp.
+template <int ROWS, int COLUMNS, int WM, int WN>
+struct InWarps {
+    double sum[WM / 16][WN / 8][4];
+    int row, column, g, t;
+
+    __device__ InWarps() {
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        row = warp % (ROWS / WM) * WM, column = warp / (ROWS / WM) * WN;
+        g = lane / 4, t = lane % 4;
+        for (int i = 0; i < WM / 16; ++i)
+            for (int j = 0; j < WN / 8; ++j)
+                for (int k = 0; k < 4; ++k) sum[i][j][k] = 0;
+    }
+    __device__ void add(const double (*lhs)[ROWS + GAP], const double (*rhs)[COLUMNS + GAP]) {
+        double x[WM / 16][4], y[WN / 8][2];
+#pragma unroll
+        for (int i = 0; i < WM / 16; ++i)
+#pragma unroll
+            for (int k = 0; k < 4; ++k) x[i][k] = lhs[t + k / 2 * 4][row + 16 * i + g + k % 2 * 8];
+#pragma unroll
+        for (int j = 0; j < WN / 8; ++j)
+#pragma unroll
+            for (int k = 0; k < 2; ++k) y[j][k] = rhs[t + 4 * k][column + 8 * j + g];
+#pragma unroll
+        for (int i = 0; i < WM / 16; ++i)
+#pragma unroll
+            for (int j = 0; j < WN / 8; ++j) add_product(sum[i][j], x[i], y[j]);
+    }
+    __device__ void write_out(double* out, long long stride, long long rows, long long columns) const {
+#pragma unroll
+        for (int i = 0; i < WM / 16; ++i)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int r = row + 16 * i + 8 * half + g;
+                if (r >= rows) continue;
+#pragma unroll
+                for (int j = 0; j < WN / 8; ++j) {
+                    const int c = column + 8 * j + 2 * t;
+                    const Pack<double, 2> pack = {sum[i][j][2 * half], sum[i][j][2 * half + 1]};
+                    write_some<2>(out + r * stride + c, pack, columns - c);
+                }
+            }
+    }
+};
+
+#endif
