@@ -30,6 +30,22 @@ from einloom.backend import cost_model  # noqa: E402 (so does this)
 cost_model.KNOWN.clear()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part",
+        default="1/1",
+        help="K/N: of every N tests the K-th, for runs under settings that others have seen",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    number, parts = map(int, config.getoption("--part").split("/"))
+    left_out = [item for k, item in enumerate(items) if k % parts != number - 1]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = items[number - 1 :: parts]
+
+
 def pytest_collection_finish() -> None:
     """The tens of thousands of cases stay: without this every collection of garbage looks at all of them."""
     gc.collect()
