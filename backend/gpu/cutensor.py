@@ -1,8 +1,9 @@
 """Products by cuTENSOR, where it can be imported.
 
 CuPy keeps descriptors and plans for each device and thread; they are found again by shapes, strides and
-labels. What cuTENSOR does not take is not handed to it: sizes of 0, strides of 0, more than 64 axes, other
-dtypes than those of BLAS. Where it refuses all the same (an old card, say), the next rung is taken.
+labels. What cuTENSOR does not take is not handed to it: sizes of 0, strides of 0, axes of one element, more
+than 64 axes, other dtypes than those of BLAS. Where it refuses all the same (an old card, say), the next rung
+is taken.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from .modules import Module, companion
 
 DTYPES = frozenset("fdFD")
 MOST_AXES = 64
-WORKSPACE_MIN = 1  # of cutensorWorksizePreference_t; the algorithm needs no more
+WORKSPACE = 2
+"""Of cutensorWorksizePreference_t the default: with the least, 1, some products take twice as long."""
 
 
 MODULES: Cache[tuple[Module, Any]] = Cache("cutensor", 16)
@@ -58,20 +60,29 @@ def _is_plain(x: Any) -> bool:
 
 def contract(xp: Module, lhs: Any, rhs: Any, dims: DotDims, shape: Shape, out: Any = None) -> Any:
     """The product, in `out` if that is of its dtype and lies as cuTENSOR writes, or None where cuTENSOR
-    refuses it. Its workspace is the least that serves."""
+    refuses it."""
     library = module(xp)
     left, right = labels(dims, lhs.ndim, rhs.ndim)
     shared = [left[axis] for axis in dims.lhs_batch]
     of = (*shared, *(left[a] for a in dims.lhs_free), *(right[b] for b in dims.rhs_free))
     is_fit = out is not None and out.dtype == lhs.dtype and _is_plain(out)
     target = out if is_fit else xp.empty(shape, lhs.dtype)
+    terms = ((lhs, left), (rhs, right), (target, of))
+    (a, of_a), (b, of_b), (c, of_c) = (_without_ones(*term) for term in terms)
     try:
-        return library.contraction(
-            1.0, lhs, left, rhs, right, 0.0, target, of, ws_pref=WORKSPACE_MIN
-        )
+        library.contraction(1.0, a, of_a, b, of_b, 0.0, c, of_c, ws_pref=WORKSPACE)
+        return target
     except (RuntimeError, ValueError) as error:  # of the library: not supported here
         log.debug("cuTENSOR refuses %s x %s: %s", lhs.shape, rhs.shape, error)
         return None
+
+
+def _without_ones(x: Any, names: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+    """Without axes of one element: whatever their strides are, which cuTENSOR looks at."""
+    kept = tuple(axis for axis, n in enumerate(x.shape) if n != 1)
+    if len(kept) == x.ndim:
+        return x, names
+    return x.squeeze(), tuple(names[axis] for axis in kept)
 
 
 def labels(dims: DotDims, left: int, right: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

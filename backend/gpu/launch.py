@@ -43,6 +43,8 @@ PREPARED: Quick[tuple[CudaKernel, Any, Any]] = Quick("cuda_launches", 4096)
 """By number of the kernel, which is kept with it: the function and its last argument."""
 SHARED: Cache[int] = Cache("cuda_shared_memory", 64)
 """Bytes that a block may have, by module and card."""
+CARDS: Cache[tuple[int, int]] = Cache("cuda_cards", 64)
+"""Compute capability and multiprocessors, by module and card."""
 
 
 def can_launch(xp: Module) -> bool:
@@ -111,6 +113,18 @@ def shared_memory(xp: Module) -> int:
     return SHARED.get_or(
         key, lambda: int(device.attributes.get("MaxSharedMemoryPerBlockOptin", PLAIN_SHARED))
     )
+
+
+def card_of(xp: Module) -> tuple[int, int]:
+    """Of the current card the compute capability, 90 for 9.0, and the number of its multiprocessors; zeros
+    where it does not tell."""
+    device = xp.cuda.Device()
+
+    def asked() -> tuple[int, int]:
+        said = str(getattr(device, "compute_capability", ""))
+        return int(said) if said.isdigit() else 0, device.attributes.get("MultiProcessorCount", 0)
+
+    return CARDS.get_or((id(xp), device.id), asked)
 
 
 def by_value(words: Any) -> Any:

@@ -20,11 +20,10 @@ _ON_H200 = """
     sort split sqrt squeeze subtract sum_product take take_along_axis tan tanh threefry2x32 transpose
     tril triu trunc unfold cholesky triangular_solve lu lu_solve solve qr svd eigh eig
 """
-RAN: dict[str, str] = dict.fromkeys(_ON_H200.split(), "NVIDIA H200, 2026-11-26")
+RAN: dict[str, str] = dict.fromkeys(_ON_H200.split(), "NVIDIA H200, 2026-11-27")
 """Card and date of the last complete run of an op's laws on a GPU; an op that is not here has run on none."""
 for _op in ("dot_general", "dot_general_add", "matmul", "sum_product"):
-    RAN[_op] += ", its kernel of long sums on none"
-RAN["qr"] += ", its kernel with one matrix beyond 64 rows on none"
+    RAN[_op] += ", its tiles of few terms by hand alone"
 WAYS = {
     "elementwise": "ufuncs of CuPy, one launch each",
     "structural": "copies of CuPy",
@@ -33,7 +32,7 @@ WAYS = {
     "order": "stable sorts of CuPy",
     "indexing": "one `take` of places made on the device",
     "windows": "a copy for each tap",
-    "contraction": "own kernel for small ones, cuBLAS, cuTENSOR where it is installed",
+    "contraction": "own kernels for small ones and few terms, cuBLAS, cuTENSOR where it is installed",
     "host": "scalars on the device",
     "fft": "cuFFT",
 }
@@ -65,7 +64,7 @@ def gpu_table() -> str:
     """A row for each op; a dash where there is no kernel.
 
     >>> next(line for line in gpu_table().splitlines() if "threefry" in line)
-    '| `threefry2x32` | int8–64, uint8–64 | own kernel, one launch | NVIDIA H200, 2026-11-26 |'
+    '| `threefry2x32` | int8–64, uint8–64 | own kernel, one launch | NVIDIA H200, 2026-11-27 |'
     """
     supported = GpuBackend(None).capabilities()
     lines = [HEAD]

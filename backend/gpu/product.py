@@ -4,9 +4,12 @@ zeros      a size is 0: nothing is called
 small      matrices of a batch too small for a call of BLAS to be worth it, products that sum nothing, and
            those of few terms of which an operand would be copied: one launch of our own, of any strides,
            where long sums are a warp's
+thin       few terms, and a result whose bytes decide: one launch of our own that copies nothing, float32 and
+           on cards whose tensor cores multiply it float64
 gemm       batch, free and contracted axes fuse as they lie: strided-batched cuBLAS; or they do once the
            first free axes of one operand count as a batch, for which the other stays where it is
-cutensor   they do not, cuTENSOR is there and knows the dtype: it reads any strides
+cutensor   they do not, copies of them would take longer than the product, cuTENSOR is there and knows the
+           dtype: it reads any strides
 packed     what does not fuse is copied into the order of a product first
 
 A contraction of which nothing is copied is left to cuBLAS: cuTENSOR spends a second on its first plan.
@@ -33,9 +36,10 @@ from .arrays import element_strides
 from .blas import Multiply
 from .cuda.kernel import CudaKernel
 from .cuda.products import SHORT, products
+from .cuda.thin import BLOCKS, MOST_TERMS, thin
 from .cuda.types import type_of
 from .gemm import DTYPES, SUMMED, Gemm, Matrices, bound, gemm_of
-from .launch import can_launch, launcher
+from .launch import can_launch, card_of, launcher, shared_memory
 from .memory import address
 from .modules import Array, Module
 from .move import contiguous
@@ -49,6 +53,13 @@ FEW, FEWER = 1 << 22, 1 << 20
 LONG = 4096  # terms of one sum that a warp may add up: beyond, it takes longer than copies
 WORTH_IT = 8
 """Of the result this part must be copied otherwise: a batch of products takes longer to write it."""
+WORK = 16
+"""Operations for each byte that would be copied up to which cuTENSOR takes a product. Beyond, it multiplies
+more slowly than cuBLAS does what was copied: on an H200 it was ahead by 1.05 to 1.8 in 5 of 6 products
+with 4 to 12, and behind up to 4 times in those with more."""
+THIN = {"float32": range(80, 100), "float64": range(90, 91)}
+"""Compute capabilities of cards that take tiles of our own; 9.0 is the one that was measured."""
+THIN_SIDE, THIN_BYTES = 256, 16 << 20  # rows and columns, and bytes of the result
 SMALL = 8  # rows, columns and terms of sums up to which many matrices are one launch of our own
 
 
@@ -119,6 +130,14 @@ class Product:
                 multiply(left, right, target)
                 self._know(left, right, target, multiply)
                 return target
+        if rung == "thin":
+            target = self._target(self.read, out)
+            kernel = self._thin(lhs, rhs) if target.strides == self.fresh else None
+            if kernel is not None:
+                multiply = _launching(self.xp, kernel)
+                multiply(lhs, rhs, target)
+                self._know(lhs, rhs, target, multiply)
+                return target
         if rung == "cutensor":
             left, right = (
                 self._conjugated(*pair) for pair in zip((lhs, rhs), self.conj, strict=True)
@@ -168,19 +187,32 @@ class Product:
             return "zeros"
         if self.has_kernel and self._is_small():
             return "small"
+        if self._is_thin():
+            return "thin"
         if self.is_one_call(lhs, rhs):
             return "gemm"
         most = FEW if dims.k <= SHORT else FEWER if self.is_blas and dims.k <= LONG else 0
         if dims.batch * dims.m * dims.n * dims.k <= most and self.has_kernel:
             return "small"
-        return "cutensor" if cutensor.takes(self.xp, self.read, lhs, rhs) else "packed"
+        is_worth = self._work() <= WORK * self._bytes_to_copy(lhs, rhs)
+        is_taken = is_worth and cutensor.takes(self.xp, self.read, lhs, rhs)
+        return "cutensor" if is_taken else "packed"
+
+    def _work(self) -> int:
+        """Operations on real numbers."""
+        dims = self.dims
+        each = 8 if self.read.kind == "c" else 2
+        return each * dims.batch * dims.m * dims.n * dims.k
+
+    def _bytes_to_copy(self, lhs: Array, rhs: Array) -> int:
+        order = contracted_order(self.dims, lhs, rhs)
+        return sum(copied(x, groups) for x, groups in zip((lhs, rhs), order, strict=True))
 
     def is_one_call(self, lhs: Array, rhs: Array) -> bool:
         """Whether nothing is copied for a product of matrices."""
         if not min(self.dims.batch, self.dims.m, self.dims.n, self.dims.k):
             return False
-        order = contracted_order(self.dims, lhs, rhs)
-        if not sum(copied(x, groups) for x, groups in zip((lhs, rhs), order, strict=True)):
+        if not self._bytes_to_copy(lhs, rhs):
             return True
         parted = self._parted(lhs, rhs)
         return parted is not None and not parted.nbytes
@@ -210,6 +242,46 @@ class Product:
         free = (self.shape, of_out, left, tuple(right))
         conj = self.conj if self.read.kind == "c" else (False, False)
         return products(out.dtype.name, free, summed, tuple(conj))
+
+    # ---- tiles of our own ------------------------------------------------------------------------
+
+    def _is_thin(self) -> bool:
+        dims = self.dims
+        if dims.k > MOST_TERMS or min(dims.m, dims.n) < THIN_SIDE or not self.has_kernel:
+            return False
+        name, size = self.read.name, dims.batch * dims.m * dims.n * self.read.itemsize
+        if (
+            name not in THIN
+            or size < THIN_BYTES
+            or (name == "float32" and self.precision != "full")
+        ):
+            return False
+        return card_of(self.xp)[0] in THIN[name]
+
+    def _thin(self, lhs: Array, rhs: Array) -> CudaKernel | None:
+        dims, left, right = self.dims, element_strides(lhs), element_strides(rhs)
+        if left is None or right is None:
+            return None
+
+        def axes(of_lhs: Axes, of_rhs: Axes) -> Any:
+            shape = [lhs.shape[a] for a in of_lhs] or [rhs.shape[b] for b in of_rhs]
+            none = (0,) * len(shape)
+            return (
+                tuple(shape),
+                tuple(left[a] for a in of_lhs) or none,
+                tuple(right[b] for b in of_rhs) or none,
+            )
+
+        kernel = thin(
+            self.read.name,
+            axes(dims.lhs_batch, dims.rhs_batch),
+            axes(dims.lhs_free, ()),
+            axes((), dims.rhs_free),
+            axes(dims.lhs_contracting, dims.rhs_contracting),
+            BLOCKS * card_of(self.xp)[1],
+        )
+        fits = kernel is not None and kernel.shared <= shared_memory(self.xp)
+        return kernel if fits else None
 
     # ---- products of matrices ------------------------------------------------------------------
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from ..cpu.move import move
 from .modules import Array, Module, companion
 
 AT_ONCE = 2  # pieces of an operand on the card
@@ -106,7 +105,7 @@ class _Room:
         """Queue the copy on a stream, behind what still reads the piece that was here."""
         if self.key is not None:
             self.is_loaded.synchronize()
-        np.copyto(self._staged, piece)
+        move(self._staged, piece)
         copying.wait_event(self.is_read)
         self._piece.set(self._staged, stream=copying)
         self.is_loaded.record(copying)

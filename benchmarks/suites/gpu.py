@@ -1,14 +1,17 @@
 """A GPU beside the libraries that it comes with, and beside torch, JAX and CuPy.
 
-Raw calls of cuBLAS, of cuFFT and of plain copies are floors; peers are torch.einsum, cupy.einsum, opt_einsum
-with torch, JAX compiled, and the linear algebra of CuPy and torch. Nobody rounds float32 to TF32. Data are
-random. Without a card there is one result, which says so, and nothing is kept.
+Raw calls of cuBLAS, cuTENSOR, cuFFT and plain copies are floors; peers are torch.einsum, cupy.einsum,
+opt_einsum with torch, JAX compiled, and the linear algebra of CuPy and torch. Nobody rounds float32 to TF32.
+Data are random. Without a card there is one result, which says so, and nothing is kept.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any
@@ -17,14 +20,18 @@ import numpy as np
 import opt_einsum
 
 import einloom
+from einloom.backend.gpu import cutensor
 from einloom.backend.gpu.gemm import Matrices, bound, gemm_of
+from einloom.backend.gpu.product import Product
+from einloom.backend.gpu.uploads import Uploads
 from einloom.backend.protocol import Backend
+from einloom.backend.spec import ArraySpec
 from einloom.contract.expression import Expression
 from einloom.contract.problem_file import read_problem
 from einloom.program.executable import Executable
 
 from ..harness import CaseResult
-from ..on_card import Timed, card, measure_on_card, queueing
+from ..on_card import Timed, card, card_name, measure_on_card, queueing
 from . import permutations, tccg
 from .einsum import INSTANCES, SMALL
 
@@ -37,6 +44,14 @@ PRODUCTS = [
     ("bji,bkj->bik", {"b": 200, "i": 128, "j": 128, "k": 128}),
 ]
 FLOOR = "cuBLAS"
+STRIDED: list[tuple[str, dict[str, int]]] = [
+    ("kalb,kln->abn", {"k": 8, "a": 512, "l": 8, "b": 512, "n": 16}),
+    ("kalb,kln->abn", {"k": 8, "a": 256, "l": 8, "b": 256, "n": 128}),
+    ("kalb,ckln->abcn", {"k": 24, "a": 48, "l": 24, "b": 48, "c": 24, "n": 48}),
+    ("abcd,dbe->ace", {"a": 400, "b": 32, "c": 300, "d": 24, "e": 24}),
+    ("xakb,xbkc->xac", {"x": 64, "a": 200, "k": 16, "b": 24, "c": 200}),
+]
+UPLOADS = ((24, 8192, 256), (16, 12288, 1024))  # slices, rows and columns, terms of each
 LAST = ("gm_queen5_5_3.wcsp",)  # of the networks: peers take minutes
 ORDERS = (2, 4, 8, 16, 32, 64, 128, 256)
 ELEMENTS = 1 << 24  # of a batch of systems, and of transforms
@@ -142,6 +157,57 @@ def networks(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
         arrays = tuple(map(xp.array, problem.arrays(0)))
         path = [tuple(step) for step in problem.paths["opt_flops"]]
         yield contraction(xp, backend, problem.name, problem.equation, arrays, quick, path)
+
+
+def strided(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
+    """Products of which an operand does not fuse: as they lie by cuTENSOR, and copied first."""
+    for equation, sizes in STRIDED:
+        said = "x".join(map(str, sizes.values()))
+        if quick:
+            sizes = {label: min(n, 4) for label, n in sizes.items()}
+        terms = equation.partition("->")[0].split(",")
+        for dtype in ("float32", "float64", "complex128"):
+            x, y = (
+                drawn(xp, [sizes[k] for k in term], dtype, number)
+                for number, term in enumerate(terms)
+            )
+            found, left_out = {}, {}
+            if cutensor.module(xp) is None:
+                left_out["cuTENSOR"] = "not installed"
+            else:
+                found["cuTENSOR"] = Timed(partial(_forced, xp, True, equation, x, y))
+            found["packed"] = Timed(partial(_forced, xp, False, equation, x, y))
+            yield measure_on_card(
+                xp,
+                f"{dtype} {equation} {said}",
+                {"einloom": Timed(partial(einloom.einsum, equation, x, y)), **found},
+                xp.einsum(equation, wide(x), wide(y)),
+                dtype=dtype,
+                baselines=("cuTENSOR", "packed"),
+                facts={"strided": equation},
+                left_out=left_out,
+                quick=quick,
+            )
+
+
+def _forced(xp: Any, is_cutensor: bool, equation: str, x: Any, y: Any) -> Any:
+    """A product by cuTENSOR, or with what does not fuse copied first."""
+    left, right, out = equation.replace("->", ",").split(",")
+    shared = [label for label in left if label in right]
+    batch = [label for label in shared if label in out]
+    summed = [label for label in shared if label not in out]
+    attrs = {
+        name: tuple(tuple(term.index(label) for label in labels) for term in (left, right))
+        for name, labels in (("batch", batch), ("contracting", summed))
+    }
+    product = Product(xp, attrs, (ArraySpec(x.dtype, x.shape), ArraySpec(y.dtype, y.shape)))
+    free = [label for label in left + right if label not in shared]
+    if is_cutensor:
+        found = cutensor.contract(xp, x, y, product.dims, product.shape)
+    else:
+        found = xp.empty(product.shape, x.dtype)
+        product.gemm(x, y, found)
+    return found.transpose([[*batch, *free].index(label) for label in out])
 
 
 def contraction(
@@ -348,6 +414,50 @@ def transforms(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
             )
 
 
+def uploads(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
+    """Slices of arrays of the host: how much of the copying is hidden behind what is computed."""
+    for slices, rows, terms in UPLOADS:
+        n, m, k = (3, 5, 4) if quick else (slices, rows, terms)
+        rng = np.random.default_rng(0)
+        a, b = (rng.standard_normal(shape, np.float32) for shape in ((n, m, k), (n, k, m)))
+        plan = replace(einloom.plan("smk,skn->mn", a, b), sliced=(0,))
+        expression = Expression(plan, backend=backend)
+        on = tuple(map(xp.array, (a, b)))
+        run = partial(expression.run_slices, devices=("gpu:0",))
+        seconds = {
+            "einloom": _clock(xp, partial(run, a, b), quick),
+            "computing": _clock(xp, partial(run, *on), quick),
+            "uploading": _clock(xp, partial(_uploaded, xp, a, b), quick),
+        }
+        together, computing, uploading = seconds.values()
+        hidden = (computing + uploading - together) / min(computing, uploading)
+        yield CaseResult(
+            f"upload {slices} slices of {rows} x {terms}",
+            seconds=seconds,
+            baselines=("computing", "uploading"),
+            facts={"card": card_name(xp), "dtype": "float32", "hidden": f"{hidden:.2f}"},
+        )
+
+
+def _uploaded(xp: Any, a: Any, b: Any) -> None:
+    pieces = {place: (x, ((0, 0),)) for place, x in enumerate((a, b))}
+    queue = Uploads(xp, 0, [None, None], pieces, lambda number: (number,))
+    for number in range(len(a)):
+        queue(number)
+    queue.close()
+
+
+def _clock(xp: Any, call: Callable[[], Any], quick: bool) -> float:
+    """Median seconds by the clock of the host, until the device is done."""
+    seconds = []
+    for _ in range(1 if quick else 5):
+        start = time.perf_counter()
+        call()
+        xp.cuda.get_current_stream().synchronize()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[1:] or seconds)
+
+
 def overhead(xp: Any, backend: Backend, quick: bool) -> Iterator[CaseResult]:
     """What the host spends for each instruction of a program, none fused."""
     steps = 4 if quick else 100
@@ -390,5 +500,15 @@ def _alone(part: Callable[..., Iterator[CaseResult]]) -> Callable[[bool], Iterat
     return run
 
 
-_PARTS = (products, contractions, networks, copies, matrices, transforms, overhead)
+_PARTS = (
+    products,
+    contractions,
+    strided,
+    networks,
+    copies,
+    matrices,
+    transforms,
+    uploads,
+    overhead,
+)
 PARTS = {part.__name__: _alone(part) for part in _PARTS}

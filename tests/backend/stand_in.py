@@ -168,11 +168,11 @@ def upload(x: Any, dtype: Any = None) -> DeviceArray:
 def contraction(
     alpha: Any, a: Any, of_a: Any, b: Any, of_b: Any, beta: Any, c: Any, of_c: Any, ws_pref: int = 2
 ) -> Any:
-    """cuTENSOR's: whole positive strides, sizes above 0, one dtype of BLAS's."""
+    """cuTENSOR's: whole positive strides, sizes above 1, one dtype of BLAS's."""
     assert a.dtype == b.dtype == c.dtype
     assert a.dtype.char in "fdFD"
     for x in (a, b, c):
-        assert all(n > 0 and (n == 1 or s > 0) for n, s in zip(x.shape, x.strides, strict=True))
+        assert all(n > 1 and s > 0 for n, s in zip(x.shape, x.strides, strict=True))
     terms = (bare(a), list(of_a), bare(b), list(of_b), list(of_c))
     c[...] = wrapped(alpha * np.einsum(*terms)) + (beta * c if beta else 0)
     return c
@@ -453,7 +453,9 @@ class StandIn:
     def _enter(self, ordinal: int | None = None) -> Any:
         if ordinal is None:
             return SimpleNamespace(
-                id=CURRENT[-1], attributes={"MaxSharedMemoryPerBlockOptin": 99 << 10}
+                id=CURRENT[-1],
+                compute_capability="90",
+                attributes={"MaxSharedMemoryPerBlockOptin": 99 << 10, "MultiProcessorCount": 2},
             )
         self.entered.append(ordinal)
         return _current(ordinal)

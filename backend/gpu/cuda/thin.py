@@ -1,13 +1,13 @@
-"""Products of matrices that are thin: of few terms, rows or columns, in one launch and as fast as memory goes.
+"""Products of few terms for many rows and columns, as fast as memory takes the result.
 
     out[b, m, n] = sum over k of lhs[b, m, k] rhs[b, k, n]
 
-Such a product is decided by the bytes of its result, or of the operand that is long, and not by its
-multiplications; tiles of libraries are made for the opposite. A block computes one tile of the result with all
-of its terms, 8 of them at a time: while these are multiplied in shared memory, the next are on their way.
-Rows, columns and terms may lie anywhere in the operands: where those of a tile lie is found once. float32 is
-multiplied by threads that hold 8 x 8 sums; float64 by tensor cores, whose sums are those of fused
-multiplications and additions in the same precision.
+Such a product is decided by the bytes of its result, and not by its multiplications; tiles of libraries are
+made for the opposite. A block goes from tile to tile of the result. It has a tile's panels, all terms of so
+many rows and columns, in shared memory; while it multiplies and writes, those of the next are on their way,
+and the rows stay where only the columns are others. Rows, columns and terms may lie anywhere in the operands,
+so that nothing is copied before. float32 is multiplied by threads that hold 8 x 8 sums; float64 by tensor
+cores, whose sums are those of fused multiplications and additions in the same precision.
 """
 
 from __future__ import annotations
@@ -20,50 +20,70 @@ from .kernel import CudaKernel, kept
 from .layout import index_type, layout
 from .text import unit
 
-TERMS, MOST_TERMS = 8, 512
-MOST_TILES = 1 << 30
+MOST_TERMS = 32
+GAP = 4  # as in source/thin.cuh
+THREADS, BLOCKS = 256, 2  # of a block; blocks of a multiprocessor
 
 ENTRY = """
 extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
     $type* out, const $type* __restrict__ lhs, const $type* __restrict__ rhs,
     Thin<$batch, $row_axes, $column_axes, $summed, $index> g) {
     typedef $index Index;
-    __shared__ Index row_at[$rows], column_at[$columns], left_at[MOST_TERMS], right_at[MOST_TERMS];
-    alignas(16) __shared__ $type left[2][TERMS][$rows + GAP];
-    alignas(16) __shared__ $type right[2][TERMS][$columns + GAP];
-    const Index tile = blockIdx.x, rest = tile / g.tiles[1], number = rest / g.tiles[0];
-    const Index column = (tile - rest * g.tiles[1]) * $columns, row = (rest - number * g.tiles[0]) * $rows;
-    Index first[2];
-    g.batch.offsets(number, first);
-    lhs += first[0], rhs += first[1];
-    find_places(g.rows, row, row_at, $rows);
-    find_places(g.columns, column, column_at, $columns);
-    for (int k = threadIdx.x; k < g.summed.count; k += $threads) {
+    typedef $type Left[$depth][$rows + GAP];
+    typedef $type Right[$depth][$columns + GAP];
+    alignas(16) extern __shared__ unsigned char shared[];
+    Left* left = (Left*)shared;
+    Right* right = (Right*)(left + 2);
+    Index* left_at = (Index*)(right + 2);
+    Index* right_at = left_at + $depth;
+    const int terms = g.summed.count;
+    for (int k = threadIdx.x; k < $depth; k += $threads) {
         Index at[2];
-        g.summed.offsets(k, at);
+        g.summed.offsets(k < terms ? k : 0, at);
         left_at[k] = at[0], right_at[k] = at[1];
     }
+    for (int i = threadIdx.x; i < ($depth - terms) * ($rows + GAP); i += $threads)
+        for (int turn = 0; turn < 2; ++turn) (&left[turn][terms][0])[i] = 0;
+    for (int i = threadIdx.x; i < ($depth - terms) * ($columns + GAP); i += $threads)
+        for (int turn = 0; turn < 2; ++turn) (&right[turn][terms][0])[i] = 0;
     __syncthreads();
-    OnItsWay<$type, $rows, $threads, $left_terms> a;
-    OnItsWay<$type, $columns, $threads, $right_terms> b;
-    a.read(lhs, row_at, left_at, g.summed.count), b.read(rhs, column_at, right_at, g.summed.count);
-    a.write(left[0]), b.write(right[0]);
-    __syncthreads();
-    $sums sums;
-    int turn = 0;
-    for (Index k = TERMS; k < g.summed.count + TERMS; k += TERMS) {
-        const Index more = g.summed.count - k;
-        if (more > 0) a.read(lhs, row_at, left_at + k, more), b.read(rhs, column_at, right_at + k, more);
-        sums.add(left[turn], right[turn]);
-        turn ^= 1;
-        if (more > 0) {
-            a.write(left[turn]), b.write(right[turn]);
-            __syncthreads();
+    const long long all = g.count;
+    Index tile = (Index)(all * blockIdx.x / gridDim.x);
+    const Index end = (Index)(all * (blockIdx.x + 1) / gridDim.x);
+    if (tile >= end) return;
+    Index line = tile / g.tiles[1];
+    int rows_turn = 0, columns_turn = 0;
+    Index first[2];
+    g.batch.offsets(line / g.tiles[0], first);
+    send_panel<$rows, $threads, $left_terms>(
+        left[0], lhs + first[0], g.rows, line % g.tiles[0] * $rows, left_at, terms);
+    send_panel<$columns, $threads, $right_terms>(
+        right[0], rhs + first[1], g.columns, tile % g.tiles[1] * $columns, right_at, terms);
+    for (; tile < end; ++tile) {
+        all_copied();
+        __syncthreads();
+        const Index here = line;
+        const int by_rows = rows_turn, by_columns = columns_turn;
+        if (tile + 1 < end) {
+            const Index next = (tile + 1) / g.tiles[1];
+            if (next != line) {
+                line = next, rows_turn ^= 1;
+                g.batch.offsets(line / g.tiles[0], first);
+                send_panel<$rows, $threads, $left_terms>(
+                    left[rows_turn], lhs + first[0], g.rows, line % g.tiles[0] * $rows, left_at, terms);
+            }
+            columns_turn ^= 1;
+            send_panel<$columns, $threads, $right_terms>(
+                right[columns_turn], rhs + first[1], g.columns, (tile + 1) % g.tiles[1] * $columns,
+                right_at, terms);
         }
+        $sums sums;
+        sums.template add<$depth>(left[by_rows], right[by_columns]);
+        const long long stride = g.columns.count;
+        const Index row = here % g.tiles[0] * $rows, column = tile % g.tiles[1] * $columns;
+        const long long at = (here / g.tiles[0] * (long long)g.rows.count + row) * stride + column;
+        sums.write_out(out + at, stride, g.rows.count - row, g.columns.count - column);
     }
-    const long long stride = g.columns.count;
-    out += (number * (long long)g.rows.count + row) * stride + column;
-    sums.write_out(out, stride, g.rows.count - row, g.columns.count - column);
 }
 """
 
@@ -72,97 +92,64 @@ Axes = tuple[Shape, Sequence[int], Sequence[int]]
 
 
 class Tile(NamedTuple):
-    """Rows and columns of the result that a block computes, its threads, how they share the sums, and how
-    many blocks a multiprocessor should hold at once."""
+    """Rows and columns of the result that a block computes at a time, and how its threads share the sums."""
 
     rows: int
     columns: int
-    threads: int
     sums: str
-    blocks: int = 1
 
 
-def tile_of(dtype: str, m: int, n: int) -> Tile:
-    """The tile for matrices of m rows and n columns.
-
-    >>> tile_of("float32", 9600, 9600)
-    Tile(rows=128, columns=128, threads=256, sums='InThreads<128, 128, 8, 8>', blocks=2)
-    >>> tile_of("float64", 100000, 24)
-    Tile(rows=256, columns=24, threads=256, sums='InWarps<256, 24, 32, 24>', blocks=1)
-    """
-    return _by_warps(m, n) if dtype == "float64" else _by_threads(m, n)
+TILES = {
+    "float32": Tile(128, 128, "InThreads<128, 128, 8, 8>"),
+    "float64": Tile(128, 64, "InWarps<128, 64, 16, 64>"),
+}
 
 
-def _by_threads(m: int, n: int) -> Tile:
-    if n <= 32:
-        columns = _up(n, 4)
-        return Tile(256, columns, 32 * columns // 4, f"InThreads<256, {columns}, 8, 4>")
-    rows, columns, blocks = 128, 128, 2
-    if n <= 112:
-        columns, blocks = _up(n, 8), 1
-    elif m <= 112:
-        rows, blocks = _up(m, 8), 1
-        columns = 256 if rows <= 32 else 128
-    return Tile(rows, columns, rows * columns // 64, f"InThreads<{rows}, {columns}, 8, 8>", blocks)
-
-
-def _by_warps(m: int, n: int) -> Tile:
-    rows, columns, high, wide, blocks = 128, 64, 32, 32, 2
-    if n <= 64:
-        columns = wide = _up(n, 8)
-        high, blocks = (32, 1) if wide <= 32 else (16, 1)
-        rows = 8 * high
-    elif m <= 112:
-        rows, high, wide, blocks = _up(m, 16), 16, 64, 1
-        columns = 64 * min(4, max(1, 128 // rows))
-    warps = rows // high * (columns // wide)
-    return Tile(rows, columns, 32 * warps, f"InWarps<{rows}, {columns}, {high}, {wide}>", blocks)
-
-
-def _up(n: int, step: int) -> int:
-    return -(-n // step) * step
-
-
-def thin(dtype: str, batch: Axes, rows: Axes, columns: Axes, summed: Axes) -> CudaKernel | None:
+def thin(
+    dtype: str, batch: Axes, rows: Axes, columns: Axes, summed: Axes, blocks: int
+) -> CudaKernel | None:
     """The kernel, which takes out, lhs and rhs.
 
     Args:
         dtype: of all three, "float32" or "float64".
         batch, rows, columns, summed: axes of the result, which is row-major in this order, and the contracted
             ones; strides in the operand that has no such axis are not looked at. No size is 0.
+        blocks: that the card runs at once.
 
     Returns:
-        the kernel; None for other dtypes, more than 512 terms, and more tiles than a grid may have.
+        the kernel; None for other dtypes, and for more than 32 terms.
 
     >>> sizes = (((), (), ()), ((4096,), (24,), (0,)), ((4096,), (0,), (1,)), ((24,), (1,), (4096,)))
-    >>> thin("float32", *sizes).grid
-    (1024, 1, 1)
+    >>> thin("float32", *sizes, blocks=264).grid
+    (264, 1, 1)
     """
-    key = ("thin", dtype, *(tuple(map(tuple, axes)) for axes in (batch, rows, columns, summed)))
-    return kept(key, lambda: _made(dtype, batch, rows, columns, summed))
+    key = (
+        "thin",
+        dtype,
+        *(tuple(map(tuple, axes)) for axes in (batch, rows, columns, summed)),
+        blocks,
+    )
+    return kept(key, lambda: _made(dtype, batch, rows, columns, summed, blocks))
 
 
-def _made(dtype: str, batch: Axes, rows: Axes, columns: Axes, summed: Axes) -> CudaKernel | None:
+def _made(
+    dtype: str, batch: Axes, rows: Axes, columns: Axes, summed: Axes, blocks: int
+) -> CudaKernel | None:
+    tile = TILES.get(dtype)
     of_batch = layout(*batch)
     of_rows, of_columns = layout(rows[0], rows[1]), layout(columns[0], columns[2])
-    by_left = of_rows.count >= of_columns.count  # the operand that is longer is read in its order
-    sizes, left, right = summed
-    of_summed = layout(sizes, left, right, keep_order=False)
-    if not by_left:
-        turned = layout(sizes, right, left, keep_order=False)
-        of_summed = type(turned)(tuple((n, y, x) for n, x, y in turned.axes), 2)
-    if dtype not in ("float32", "float64") or of_summed.count > MOST_TERMS:
+    of_summed = layout(*summed, keep_order=False)
+    if tile is None or of_summed.count > MOST_TERMS:
         return None
-    tile = tile_of(dtype, of_rows.count, of_columns.count)
     tiles = -(-of_rows.count // tile.rows), -(-of_columns.count // tile.columns)
     count = of_batch.count * tiles[0] * tiles[1]
-    if count > MOST_TILES:
-        return None
-    index = index_type(of_batch, of_rows, of_columns, of_summed)
+    index = index_type(of_batch, of_rows, of_columns, of_summed, layout((count,), (1,)))
+    depth = -(-of_summed.count // 8) * 8
     along = [
         _innermost(of_summed.axes, k) < _innermost(axes.axes, 1)
         for k, axes in ((1, of_rows), (2, of_columns))
     ]
+    size = {"float32": 4, "float64": 8}[dtype]
     source, name = unit(
         ("layout", "outer", "thin"),
         "thin",
@@ -175,18 +162,27 @@ def _made(dtype: str, batch: Axes, rows: Axes, columns: Axes, summed: Axes) -> C
         summed=of_summed.type(index),
         rows=tile.rows,
         columns=tile.columns,
-        threads=tile.threads,
-        blocks=tile.blocks,
+        depth=depth,
+        threads=THREADS,
+        blocks=BLOCKS,
         sums=tile.sums,
         left_terms="true" if along[0] else "false",
         right_terms="true" if along[1] else "false",
     )
-    geometry = [
-        number for axes in (of_batch, of_rows, of_columns, of_summed) for number in axes.geometry()
-    ]
-    grid, block = (count, 1, 1), (tile.threads, 1, 1)
-    arrays = ("out", "lhs", "rhs")
-    return CudaKernel(source, name, grid, block, arrays, (*geometry, *tiles), index != "int")
+    axes = (of_batch, of_rows, of_columns, of_summed)
+    geometry = [number for one in axes for number in one.geometry()]
+    is_wide = index != "int"
+    lines = 2 * depth * (tile.rows + tile.columns + 2 * GAP) * size
+    return CudaKernel(
+        source,
+        name,
+        (min(count, blocks), 1, 1),
+        (THREADS, 1, 1),
+        ("out", "lhs", "rhs"),
+        (*geometry, *tiles, count),
+        is_wide,
+        lines + 2 * depth * (8 if is_wide else 4),
+    )
 
 
 def _innermost(axes: Sequence[tuple[int, ...]], array: int) -> int:

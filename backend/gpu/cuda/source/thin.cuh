@@ -1,59 +1,48 @@
 #ifndef EINLOOM_THIN
 #define EINLOOM_THIN
 
-const int TERMS = 8;  // of all sums in a tile; a tile of lhs is ROWS x TERMS, of rhs COLUMNS x TERMS
-const int MOST_TERMS = 512;
-const int GAP = 4;  // numbers between lines of a tile: threads side by side read from other banks
+const int GAP = 4;  // numbers between lines of a panel: threads side by side read from other banks
 
-// Axes of the batch with strides in lhs and rhs, of rows in lhs, of columns in rhs, of terms in both; and how
-// many tiles the rows and the columns of a matrix have. The result is row-major.
+// Axes of the batch with strides in lhs and rhs, of rows in lhs, of columns in rhs, of terms in both; how many
+// tiles the rows and the columns of a matrix have, and all together. The result is row-major.
 template <class Batch, class Rows, class Columns, class Summed, class Index>
 struct Thin {
     Batch batch;
     Rows rows;
     Columns columns;
     Summed summed;
-    Index tiles[2];
+    Index tiles[2], count;
 };
 
-// Where the rows or columns of a tile lie; those behind the last are the last again, and nobody's.
-template <class Index, class Axes>
-__device__ inline void find_places(const Axes& axes, Index first, Index* places, int count) {
-    for (int i = threadIdx.x; i < count; i += blockDim.x) {
-        Index at[1];
-        axes.offsets(first + i < axes.count ? first + i : axes.count - 1, at);
-        places[i] = at[0];
-    }
+// A copy into shared memory that is on its way until `all_copied`.
+template <class T> __device__ inline void send(T* to, const T* from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                 :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "n"(sizeof(T)) : "memory");
+#else
+    *to = *from;
+#endif
+}
+__device__ inline void all_copied() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
 }
 
-// A tile on its way from an operand into shared memory. Threads side by side take terms or places, whichever
-// lie side by side.
-template <class T, int PLACES, int THREADS, bool ALONG_TERMS>
-struct OnItsWay {
-    static const int ALL = PLACES * TERMS, EACH = (ALL + THREADS - 1) / THREADS;
-    T held[EACH];
-
-    __device__ static int place(int e) { return ALONG_TERMS ? e / TERMS : e % PLACES; }
-    __device__ static int term(int e) { return ALONG_TERMS ? e % TERMS : e / PLACES; }
-    __device__ static bool is_there(int e) { return ALL % THREADS == 0 || e < ALL; }
-
-    // Terms behind the `left` that are left count as 0.
-    template <class Index>
-    __device__ void read(const T* x, const Index* places, const Index* terms, Index left) {
-#pragma unroll
-        for (int i = 0; i < EACH; ++i) {
-            const int e = threadIdx.x + i * THREADS;
-            held[i] = is_there(e) && term(e) < left ? x[places[place(e)] + terms[term(e)]] : T(0);
-        }
+// Send PLACES rows of lhs or columns of rhs, from `first` on, with all their terms. Places behind the last are
+// the last again, and nobody's. Threads side by side take terms or places, whichever lie side by side.
+template <int PLACES, int THREADS, bool ALONG_TERMS, class T, class Axes, class Index>
+__device__ inline void send_panel(T (*panel)[PLACES + GAP], const T* x, const Axes& axes, Index first,
+                                  const Index* terms, int count) {
+    const int across = ALONG_TERMS ? 8 : THREADS / PLACES;
+    const int term = ALONG_TERMS ? threadIdx.x % 8 : threadIdx.x / PLACES;
+    for (int place = ALONG_TERMS ? threadIdx.x / 8 : threadIdx.x % PLACES; place < PLACES;
+         place += ALONG_TERMS ? THREADS / 8 : PLACES) {
+        Index at[1];
+        axes.offsets(first + place < axes.count ? first + place : axes.count - 1, at);
+        for (int k = term; k < count; k += across) send(&panel[k][place], x + at[0] + terms[k]);
     }
-    __device__ void write(T (*tile)[PLACES + GAP]) const {
-#pragma unroll
-        for (int i = 0; i < EACH; ++i) {
-            const int e = threadIdx.x + i * THREADS;
-            if (is_there(e)) tile[term(e)][place(e)] = held[i];
-        }
-    }
-};
+}
 
 // Neighbours in a row of the result, of which `left` are there.
 template <int WIDTH, class T>
@@ -75,12 +64,15 @@ struct InThreads {
 
     __device__ InThreads() {
         row = (int)threadIdx.x / (COLUMNS / TN) * 4, column = (int)threadIdx.x % (COLUMNS / TN) * 4;
+#pragma unroll
         for (int i = 0; i < TM; ++i)
+#pragma unroll
             for (int j = 0; j < TN; ++j) sum[i][j] = 0;
     }
+    template <int DEPTH>
     __device__ void add(const float (*lhs)[ROWS + GAP], const float (*rhs)[COLUMNS + GAP]) {
 #pragma unroll
-        for (int k = 0; k < TERMS; ++k) {
+        for (int k = 0; k < DEPTH; ++k) {
             Pack<float, 4> x[TM / 4], y[TN / 4];
 #pragma unroll
             for (int i = 0; i < TM / 4; ++i) x[i] = *(const Pack<float, 4>*)&lhs[k][row + i * FAR_ROWS];
@@ -141,24 +133,31 @@ struct InWarps {
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         row = warp % (ROWS / WM) * WM, column = warp / (ROWS / WM) * WN;
         g = lane / 4, t = lane % 4;
+#pragma unroll
         for (int i = 0; i < WM / 16; ++i)
+#pragma unroll
             for (int j = 0; j < WN / 8; ++j)
+#pragma unroll
                 for (int k = 0; k < 4; ++k) sum[i][j][k] = 0;
     }
+    template <int DEPTH>
     __device__ void add(const double (*lhs)[ROWS + GAP], const double (*rhs)[COLUMNS + GAP]) {
-        double x[WM / 16][4], y[WN / 8][2];
 #pragma unroll
-        for (int i = 0; i < WM / 16; ++i)
+        for (int from = 0; from < DEPTH; from += 8) {
+            double x[WM / 16][4], y[WN / 8][2];
 #pragma unroll
-            for (int k = 0; k < 4; ++k) x[i][k] = lhs[t + k / 2 * 4][row + 16 * i + g + k % 2 * 8];
+            for (int i = 0; i < WM / 16; ++i)
 #pragma unroll
-        for (int j = 0; j < WN / 8; ++j)
+                for (int k = 0; k < 4; ++k) x[i][k] = lhs[from + t + k / 2 * 4][row + 16 * i + g + k % 2 * 8];
 #pragma unroll
-            for (int k = 0; k < 2; ++k) y[j][k] = rhs[t + 4 * k][column + 8 * j + g];
+            for (int j = 0; j < WN / 8; ++j)
 #pragma unroll
-        for (int i = 0; i < WM / 16; ++i)
+                for (int k = 0; k < 2; ++k) y[j][k] = rhs[from + t + 4 * k][column + 8 * j + g];
 #pragma unroll
-            for (int j = 0; j < WN / 8; ++j) add_product(sum[i][j], x[i], y[j]);
+            for (int i = 0; i < WM / 16; ++i)
+#pragma unroll
+                for (int j = 0; j < WN / 8; ++j) add_product(sum[i][j], x[i], y[j]);
+        }
     }
     __device__ void write_out(double* out, long long stride, long long rows, long long columns) const {
 #pragma unroll
