@@ -158,7 +158,8 @@ class GpuBackend:
         outputs: tuple[ArraySpec, ...] = (),
     ) -> str:
         if op in PRODUCTS:
-            return product.engine_of(self.xp, op, attrs, inputs[:2])
+            with self._on():  # the rung depends on the card
+                return product.engine_of(self.xp, op, attrs, inputs[:2])
         return "view" if CATALOGUE[op].is_view else op
 
     can_capture = staticmethod(can_capture)

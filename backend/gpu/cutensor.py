@@ -20,8 +20,9 @@ from .modules import Module, companion
 
 DTYPES = frozenset("fdFD")
 MOST_AXES = 64
-WORKSPACE = 2
-"""Of cutensorWorksizePreference_t the default: with the least, 1, some products take twice as long."""
+WORKSPACES = (2, 1)
+"""cutensorWorksizePreference_t: the default, and the least where there is no memory for that. With the least
+some products take twice as long."""
 
 
 MODULES: Cache[tuple[Module, Any]] = Cache("cutensor", 16)
@@ -69,12 +70,16 @@ def contract(xp: Module, lhs: Any, rhs: Any, dims: DotDims, shape: Shape, out: A
     target = out if is_fit else xp.empty(shape, lhs.dtype)
     terms = ((lhs, left), (rhs, right), (target, of))
     (a, of_a), (b, of_b), (c, of_c) = (_without_ones(*term) for term in terms)
-    try:
-        library.contraction(1.0, a, of_a, b, of_b, 0.0, c, of_c, ws_pref=WORKSPACE)
-        return target
-    except (RuntimeError, ValueError) as error:  # of the library: not supported here
-        log.debug("cuTENSOR refuses %s x %s: %s", lhs.shape, rhs.shape, error)
-        return None
+    for preference in WORKSPACES:
+        try:
+            library.contraction(1.0, a, of_a, b, of_b, 0.0, c, of_c, ws_pref=preference)
+            return target
+        except MemoryError:
+            continue
+        except (RuntimeError, ValueError) as error:  # of the library: not supported here
+            log.debug("cuTENSOR refuses %s x %s: %s", lhs.shape, rhs.shape, error)
+            return None
+    return None
 
 
 def _without_ones(x: Any, names: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:

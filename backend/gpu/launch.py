@@ -116,12 +116,13 @@ def shared_memory(xp: Module) -> int:
 
 
 def card_of(xp: Module) -> tuple[int, int]:
-    """Of the current card the compute capability, 90 for 9.0, and the number of its multiprocessors; zeros
-    where it does not tell."""
+    """Of the current card the compute capability, 90 for 9.0, and the number of its multiprocessors. The
+    capability is 0 where a card does not tell, and of AMD's, which count otherwise."""
     device = xp.cuda.Device()
 
     def asked() -> tuple[int, int]:
-        said = str(getattr(device, "compute_capability", ""))
+        is_hip = getattr(xp.cuda.runtime, "is_hip", False)
+        said = "" if is_hip else str(getattr(device, "compute_capability", ""))
         return int(said) if said.isdigit() else 0, device.attributes.get("MultiProcessorCount", 0)
 
     return CARDS.get_or((id(xp), device.id), asked)

@@ -4,8 +4,8 @@ zeros      a size is 0: nothing is called
 small      matrices of a batch too small for a call of BLAS to be worth it, products that sum nothing, and
            those of few terms of which an operand would be copied: one launch of our own, of any strides,
            where long sums are a warp's
-thin       few terms, and a result whose bytes decide: one launch of our own that copies nothing, float32 and
-           on cards whose tensor cores multiply it float64
+thin       few terms, and a large result in rows, whose bytes decide: one launch of our own that copies
+           nothing, of float32 and float64
 gemm       batch, free and contracted axes fuse as they lie: strided-batched cuBLAS; or they do once the
            first free axes of one operand count as a batch, for which the other stays where it is
 cutensor   they do not, copies of them would take longer than the product, cuTENSOR is there and knows the
@@ -36,7 +36,8 @@ from .arrays import element_strides
 from .blas import Multiply
 from .cuda.kernel import CudaKernel
 from .cuda.products import SHORT, products
-from .cuda.thin import BLOCKS, MOST_TERMS, thin
+from .cuda.thin import BLOCKS, MOST_TERMS, thin, work
+from .cuda.thin import TILES as THIN
 from .cuda.types import type_of
 from .gemm import DTYPES, SUMMED, Gemm, Matrices, bound, gemm_of
 from .launch import can_launch, card_of, launcher, shared_memory
@@ -54,12 +55,14 @@ LONG = 4096  # terms of one sum that a warp may add up: beyond, it takes longer 
 WORTH_IT = 8
 """Of the result this part must be copied otherwise: a batch of products takes longer to write it."""
 WORK = 16
-"""Operations for each byte that would be copied up to which cuTENSOR takes a product. Beyond, it multiplies
-more slowly than cuBLAS does what was copied: on an H200 it was ahead by 1.05 to 1.8 in 5 of 6 products
-with 4 to 12, and behind up to 4 times in those with more."""
-THIN = {"float32": range(80, 100), "float64": range(90, 91)}
-"""Compute capabilities of cards that take tiles of our own; 9.0 is the one that was measured."""
-THIN_SIDE, THIN_BYTES = 256, 16 << 20  # rows and columns, and bytes of the result
+"""Operations for each byte that would be copied up to which cuTENSOR takes a product. On an H200 it was ahead
+of copies by 1.05 to 1.8 in 5 of 6 products with 4 to 12; with 18 and more it was behind in most, by up to
+1.8, and given the least workspace by up to 4."""
+CAPABILITY = 90  # of the cards that tiles of our own were measured on, and go to
+TILES = 8  # for each block, so that the last of them keep few blocks waiting
+MULTIPLIED = 1.1 * MOST_TERMS
+"""Multiplications for each number of the result in tiles that are partly behind its ends: those that were
+measured, and a tenth."""
 SMALL = 8  # rows, columns and terms of sums up to which many matrices are one launch of our own
 
 
@@ -117,7 +120,7 @@ class Product:
         if not is_wide and (found := self._again(lhs, rhs, out)) is not None:
             return found
         lhs, rhs = (x.astype(self.read, copy=False) for x in (lhs, rhs))
-        rung = self.rung(lhs, rhs)
+        rung = self.rung(lhs, rhs, self._is_in_rows(out))
         if rung == "zeros":
             return self.xp.zeros(self.shape, self.dtype)
         made = self.dtype if is_wide else self.read
@@ -131,9 +134,9 @@ class Product:
                 self._know(left, right, target, multiply)
                 return target
         if rung == "thin":
-            target = self._target(self.read, out)
-            kernel = self._thin(lhs, rhs) if target.strides == self.fresh else None
+            kernel = self._thin(lhs, rhs)
             if kernel is not None:
+                target = self._target(self.read, out)
                 multiply = _launching(self.xp, kernel)
                 multiply(lhs, rhs, target)
                 self._know(lhs, rhs, target, multiply)
@@ -181,13 +184,19 @@ class Product:
     def _conjugated(self, x: Array, conj: bool) -> Any:
         return self.xp.conjugate(x) if conj and x.dtype.kind == "c" else x
 
-    def rung(self, lhs: Array, rhs: Array) -> str:
+    def _is_in_rows(self, out: Any) -> bool:
+        """Whether a result in `out`, or the new one where that is of another dtype, lies in rows."""
+        if out is None or out.dtype != self.read:
+            return True
+        return out.strides == self.fresh and element_strides(out) is not None
+
+    def rung(self, lhs: Array, rhs: Array, in_rows: bool = True) -> str:
         dims = self.dims
         if not min(dims.batch, dims.m, dims.n, dims.k):
             return "zeros"
         if self.has_kernel and self._is_small():
             return "small"
-        if self._is_thin():
+        if in_rows and self._is_thin(lhs, rhs):
             return "thin"
         if self.is_one_call(lhs, rhs):
             return "gemm"
@@ -245,20 +254,25 @@ class Product:
 
     # ---- tiles of our own ------------------------------------------------------------------------
 
-    def _is_thin(self) -> bool:
-        dims = self.dims
-        if dims.k > MOST_TERMS or min(dims.m, dims.n) < THIN_SIDE or not self.has_kernel:
+    def _is_thin(self, lhs: Array, rhs: Array) -> bool:
+        """Whether tiles are likely sooner than cuBLAS: many of them, with few multiplications in vain, of
+        operands in which something lies side by side."""
+        dims, name = self.dims, self.read.name
+        if not self.has_kernel or dims.k > MOST_TERMS or name not in THIN:
             return False
-        name, size = self.read.name, dims.batch * dims.m * dims.n * self.read.itemsize
-        if (
-            name not in THIN
-            or size < THIN_BYTES
-            or (name == "float32" and self.precision != "full")
-        ):
+        capability, processors = card_of(self.xp)
+        if capability != CAPABILITY or (name == "float32" and self.precision != "full"):
             return False
-        return card_of(self.xp)[0] in THIN[name]
+        tiles, multiplications = work(name, dims.batch, dims.m, dims.n, dims.k)
+        return (
+            tiles >= TILES * BLOCKS * processors
+            and multiplications <= MULTIPLIED * dims.batch * dims.m * dims.n
+            and _is_dense_somewhere(lhs, dims.lhs_free + dims.lhs_contracting)
+            and _is_dense_somewhere(rhs, dims.rhs_free + dims.rhs_contracting)
+        )
 
     def _thin(self, lhs: Array, rhs: Array) -> CudaKernel | None:
+        """None where an operand lies between elements, or a block has too little shared memory."""
         dims, left, right = self.dims, element_strides(lhs), element_strides(rhs)
         if left is None or right is None:
             return None
@@ -288,10 +302,8 @@ class Product:
     def gemm(self, lhs: Array, rhs: Array, out: Array, alpha: Any = 1, beta: Any = 0) -> bool:
         """out = alpha lhs rhs + beta out by cuBLAS, if it can write there; operands are copied if they must
         be."""
-        dims = self.dims
-        counts = (len(axes) for axes in (dims.lhs_batch, dims.lhs_free, dims.rhs_free))
-        target = as_matrices(out, _spans(*counts))
-        if not self.is_blas or target is None or not target.are_dense:
+        dims, target = self.dims, self._dense(out)
+        if not self.is_blas or target is None:
             return False
         parted, factors = self._parted(lhs, rhs), (alpha, beta)
         if parted is not None and self._multiplied((lhs, rhs), parted, out, factors):
@@ -323,6 +335,16 @@ class Product:
         elif not any(conj):
             self._know(lhs, rhs, out, _packing(self.xp, multiply, *orders), factors)
         return True
+
+    def can_write(self, out: Array) -> bool:
+        """Whether cuBLAS can: rows or columns of the result lie side by side."""
+        return self._dense(out) is not None
+
+    def _dense(self, out: Array) -> Matrices | None:
+        dims = self.dims
+        counts = (len(axes) for axes in (dims.lhs_batch, dims.lhs_free, dims.rhs_free))
+        target = as_matrices(out, _spans(*counts))
+        return target if target is not None and target.are_dense else None
 
     def _multiplied(self, operands: Pair, parted: Parted, out: Array, factors: Pair) -> bool:
         """out = alpha lhs rhs + beta out by one call with a batch of free axes, if there is one."""
@@ -425,6 +447,10 @@ class Product:
         if element_strides(x) is None:  # between elements
             return turned.copy(order="C")
         return contiguous(self.xp, turned) if copied(x, groups) else turned
+
+
+def _is_dense_somewhere(x: Array, axes: Axes) -> bool:
+    return any(abs(x.strides[axis]) == x.itemsize for axis in axes if x.shape[axis] != 1)
 
 
 def _launching(xp: Module, kernel: CudaKernel) -> Multiply:

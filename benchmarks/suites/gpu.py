@@ -204,9 +204,11 @@ def _forced(xp: Any, is_cutensor: bool, equation: str, x: Any, y: Any) -> Any:
     free = [label for label in left + right if label not in shared]
     if is_cutensor:
         found = cutensor.contract(xp, x, y, product.dims, product.shape)
+        if found is None:
+            raise einloom.Unsupported("cuTENSOR refuses it")
     else:
         found = xp.empty(product.shape, x.dtype)
-        product.gemm(x, y, found)
+        assert product.gemm(x, y, found)
     return found.transpose([[*batch, *free].index(label) for label in out])
 
 

@@ -15,13 +15,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...spec import Shape
+from ...spec import Shape, dtype_from_name
 from .kernel import CudaKernel, kept
 from .layout import index_type, layout
 from .text import unit
+from .types import type_of
 
-MOST_TERMS = 32
-GAP = 4  # as in source/thin.cuh
+MOST_TERMS = 24
+"""Beyond, sums by tensor cores no longer fit the registers, and panels of two blocks not every card."""
+STEP = 8  # terms at a time
+GAP = 4  # numbers between lines of a panel: threads side by side read from other banks
 THREADS, BLOCKS = 256, 2  # of a block; blocks of a multiprocessor
 
 ENTRY = """
@@ -29,8 +32,8 @@ extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
     $type* out, const $type* __restrict__ lhs, const $type* __restrict__ rhs,
     Thin<$batch, $row_axes, $column_axes, $summed, $index> g) {
     typedef $index Index;
-    typedef $type Left[$depth][$rows + GAP];
-    typedef $type Right[$depth][$columns + GAP];
+    typedef $type Left[$depth][$row_line];
+    typedef $type Right[$depth][$column_line];
     alignas(16) extern __shared__ unsigned char shared[];
     Left* left = (Left*)shared;
     Right* right = (Right*)(left + 2);
@@ -42,9 +45,9 @@ extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
         g.summed.offsets(k < terms ? k : 0, at);
         left_at[k] = at[0], right_at[k] = at[1];
     }
-    for (int i = threadIdx.x; i < ($depth - terms) * ($rows + GAP); i += $threads)
+    for (int i = threadIdx.x; i < ($depth - terms) * $row_line; i += $threads)
         for (int turn = 0; turn < 2; ++turn) (&left[turn][terms][0])[i] = 0;
-    for (int i = threadIdx.x; i < ($depth - terms) * ($columns + GAP); i += $threads)
+    for (int i = threadIdx.x; i < ($depth - terms) * $column_line; i += $threads)
         for (int turn = 0; turn < 2; ++turn) (&right[turn][terms][0])[i] = 0;
     __syncthreads();
     const long long all = g.count;
@@ -55,9 +58,9 @@ extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
     int rows_turn = 0, columns_turn = 0;
     Index first[2];
     g.batch.offsets(line / g.tiles[0], first);
-    send_panel<$rows, $threads, $left_terms>(
+    send_panel<$rows, $row_line, $threads, $left_terms>(
         left[0], lhs + first[0], g.rows, line % g.tiles[0] * $rows, left_at, terms);
-    send_panel<$columns, $threads, $right_terms>(
+    send_panel<$columns, $column_line, $threads, $right_terms>(
         right[0], rhs + first[1], g.columns, tile % g.tiles[1] * $columns, right_at, terms);
     for (; tile < end; ++tile) {
         all_copied();
@@ -69,15 +72,15 @@ extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
             if (next != line) {
                 line = next, rows_turn ^= 1;
                 g.batch.offsets(line / g.tiles[0], first);
-                send_panel<$rows, $threads, $left_terms>(
+                send_panel<$rows, $row_line, $threads, $left_terms>(
                     left[rows_turn], lhs + first[0], g.rows, line % g.tiles[0] * $rows, left_at, terms);
             }
             columns_turn ^= 1;
-            send_panel<$columns, $threads, $right_terms>(
+            send_panel<$columns, $column_line, $threads, $right_terms>(
                 right[columns_turn], rhs + first[1], g.columns, (tile + 1) % g.tiles[1] * $columns,
                 right_at, terms);
         }
-        $sums sums;
+        $sums<$rows, $columns, $high, $wide, $threads> sums;
         sums.template add<$depth>(left[by_rows], right[by_columns]);
         const long long stride = g.columns.count;
         const Index row = here % g.tiles[0] * $rows, column = tile % g.tiles[1] * $columns;
@@ -92,17 +95,43 @@ Axes = tuple[Shape, Sequence[int], Sequence[int]]
 
 
 class Tile(NamedTuple):
-    """Rows and columns of the result that a block computes at a time, and how its threads share the sums."""
+    """Rows and columns of the result that a block computes at a time, the struct of source/thin.cuh that adds
+    them up, and the rows and columns of one thread of it, or of one warp."""
 
     rows: int
     columns: int
     sums: str
+    high: int
+    wide: int
 
 
 TILES = {
-    "float32": Tile(128, 128, "InThreads<128, 128, 8, 8>"),
-    "float64": Tile(128, 64, "InWarps<128, 64, 16, 64>"),
+    "float32": Tile(128, 128, "InThreads", 8, 8),
+    "float64": Tile(128, 64, "InWarps", 16, 64),
 }
+
+
+class Work(NamedTuple):
+    """What a product comes to in tiles: how many there are, and how many multiplications, those of what is
+    behind the last row, column and term included."""
+
+    tiles: int
+    multiplications: int
+
+
+def work(dtype: str, batch: int, m: int, n: int, k: int) -> Work:
+    """Of so many matrices of m x k and k x n.
+
+    >>> work("float32", 1, 256, 257, 9)
+    Work(tiles=6, multiplications=1572864)
+    """
+    tile = TILES[dtype]
+    tiles = batch * -(-m // tile.rows) * -(-n // tile.columns)
+    return Work(tiles, tiles * tile.rows * tile.columns * _depth(k))
+
+
+def _depth(k: int) -> int:
+    return -(-k // STEP) * STEP
 
 
 def thin(
@@ -117,7 +146,7 @@ def thin(
         blocks: that the card runs at once.
 
     Returns:
-        the kernel; None for other dtypes, and for more than 32 terms.
+        the kernel; None for other dtypes, and for more than 24 terms.
 
     >>> sizes = (((), (), ()), ((4096,), (24,), (0,)), ((4096,), (0,), (1,)), ((24,), (1,), (4096,)))
     >>> thin("float32", *sizes, blocks=264).grid
@@ -144,17 +173,17 @@ def _made(
     tiles = -(-of_rows.count // tile.rows), -(-of_columns.count // tile.columns)
     count = of_batch.count * tiles[0] * tiles[1]
     index = index_type(of_batch, of_rows, of_columns, of_summed, layout((count,), (1,)))
-    depth = -(-of_summed.count // 8) * 8
+    depth = _depth(of_summed.count)
     along = [
         _innermost(of_summed.axes, k) < _innermost(axes.axes, 1)
         for k, axes in ((1, of_rows), (2, of_columns))
     ]
-    size = {"float32": 4, "float64": 8}[dtype]
+    number, lines = dtype_from_name(dtype), (tile.rows + GAP, tile.columns + GAP)
     source, name = unit(
         ("layout", "outer", "thin"),
         "thin",
         ENTRY,
-        type={"float32": "float", "float64": "double"}[dtype],
+        type=type_of(number),
         index=index,
         batch=of_batch.type(index),
         row_axes=of_rows.type(index),
@@ -162,6 +191,10 @@ def _made(
         summed=of_summed.type(index),
         rows=tile.rows,
         columns=tile.columns,
+        row_line=lines[0],
+        column_line=lines[1],
+        high=tile.high,
+        wide=tile.wide,
         depth=depth,
         threads=THREADS,
         blocks=BLOCKS,
@@ -170,9 +203,9 @@ def _made(
         right_terms="true" if along[1] else "false",
     )
     axes = (of_batch, of_rows, of_columns, of_summed)
-    geometry = [number for one in axes for number in one.geometry()]
+    geometry = [word for one in axes for word in one.geometry()]
     is_wide = index != "int"
-    lines = 2 * depth * (tile.rows + tile.columns + 2 * GAP) * size
+    panels, tables = sum(lines) * number.itemsize, 2 * (8 if is_wide else 4)
     return CudaKernel(
         source,
         name,
@@ -181,7 +214,7 @@ def _made(
         ("out", "lhs", "rhs"),
         (*geometry, *tiles, count),
         is_wide,
-        lines + 2 * depth * (8 if is_wide else 4),
+        depth * (2 * panels + tables),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ from tests.backend.backends import COMPILING
 from tests.backend.gpu.emulator import Emulator, guarded, needs_compiler, untouched
 from tests.backend.gpu.launches import launches
 from tests.backend.gpu.nvrtc import ARCHITECTURES, compile_all, needs_nvrtc
-from tests.backend.stand_in import DeviceArray
+from tests.backend.stand_in import DeviceArray, StandIn
 
 import einloom
 from einloom.backend.gpu import product
+from einloom.backend.gpu.cuda import thin as module
 from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.cuda.thin import thin
+from einloom.backend.gpu.launch import CARDS, card_of
 from einloom.backend.gpu.product import engine_of
 from einloom.backend.spec import ArraySpec
 
@@ -30,7 +32,7 @@ CASES: list[tuple[str, Sizes, Sizes, Sizes, Sizes]] = [
         for sizes in (
             ((), (130,), (150,), (24,)),
             ((2,), (9, 15), (3, 44), (5, 2)),
-            ((3, 2), (257,), (129,), (32,)),
+            ((3, 2), (257,), (129,), (23,)),
             ((), (40, 7), (3,), (2, 2, 2)),
             ((), (1,), (700,), (1,)),
             ((), (300,), (5, 63), (11,)),
@@ -39,10 +41,15 @@ CASES: list[tuple[str, Sizes, Sizes, Sizes, Sizes]] = [
 ]
 
 
+WIDE = (1, 7)
+
+
 class Case:
     """Operands whose axes lie in some order, one element behind where memory begins, maybe backwards."""
 
-    def __init__(self, number: int, dtype: str, *groups: Sizes) -> None:
+    def __init__(
+        self, number: int, made_by: Callable[..., CudaKernel], dtype: str, *groups: Sizes
+    ) -> None:
         rng = np.random.default_rng(number)
         labels = iter("abcdefghijklmnop")
         b, m, n, k = ("".join(next(labels) for _ in group) for group in groups)
@@ -63,27 +70,43 @@ class Case:
             for group in (b, m, n, k)
             for operand in (0, 1)
         ]
-        found = thin(
+        self.kernel: CudaKernel = made_by(
             dtype,
             *((group, axes[2 * i], axes[2 * i + 1]) for i, group in enumerate(groups)),  # type: ignore[arg-type]
             blocks=1 + number % 4,
         )
-        assert found is not None
-        self.kernel: CudaKernel = found
 
     def stride(self, operand: int, label: str) -> int:
         term, x = self.terms[operand], self.operands[operand]
         return x.strides[term.index(label)] // x.itemsize if label in term else 0
 
 
+def narrow(*arguments: Any, **keywords: Any) -> CudaKernel:
+    found = thin(*arguments, **keywords)
+    assert found is not None
+    assert not found.wide
+    return found
+
+
+def far(*arguments: Any, **keywords: Any) -> CudaKernel:
+    """As if offsets were beyond 32 bits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "index_type", lambda *layouts: "long long")
+        found = module._made(*arguments, **keywords)
+    assert found is not None
+    assert found.wide
+    return found
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Case], Emulator]:
-    cases = [Case(number, *case) for number, case in enumerate(CASES)]
+    cases = [Case(number, narrow, *case) for number, case in enumerate(CASES)]
+    cases += [Case(number, far, *CASES[number]) for number in WIDE]
     return cases, Emulator([case.kernel for case in cases], tmp_path_factory.mktemp("thin"))
 
 
 @needs_compiler
-@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.parametrize("number", range(len(CASES) + len(WIDE)))
 def test_products(made: tuple[list[Case], Emulator], number: int) -> None:
     cases, emulator = made
     case = cases[number]
@@ -99,7 +122,7 @@ def axes(sizes: Sequence[int], left: Sequence[int], right: Sequence[int]) -> Any
 def test_what_has_none() -> None:
     one, rows, columns = axes((), (), ()), axes((9,), (1,), (0,)), axes((9,), (0,), (1,))
     assert thin("float16", one, rows, columns, axes((3,), (9,), (9,)), 1) is None
-    assert thin("float32", one, rows, columns, axes((33,), (9,), (9,)), 1) is None
+    assert thin("float32", one, rows, columns, axes((25,), (9,), (9,)), 1) is None
 
 
 def test_far_offsets_take_64_bits() -> None:
@@ -115,8 +138,8 @@ def test_far_offsets_take_64_bits() -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small results go there as well."""
-    monkeypatch.setattr(product, "THIN_SIDE", 4)
-    monkeypatch.setattr(product, "THIN_BYTES", 1)
+    monkeypatch.setattr(product, "TILES", 0)
+    monkeypatch.setattr(product, "MULTIPLIED", 1e9)
 
 
 def there(x: Any) -> Any:
@@ -142,10 +165,19 @@ def test_a_rung(few: None, dtype: str, rng: np.random.Generator) -> None:
     assert "thin" not in launched
     np.testing.assert_array_equal(room[..., 1], want)
     assert not room[..., 0].any()
+    late = np.zeros(want.nbytes + 2, np.uint8)[2:].view(dtype).reshape(want.shape)
+    with launches() as launched:  # at an address where no number may be written
+        COMPILING.apply("dot_general", attrs, there(x), there(y), out=there(late))
+    assert "thin" not in launched
+    np.testing.assert_array_equal(late, want)
     with launches() as launched:
         total = COMPILING.apply("dot_general_add", attrs, there(x), there(y), there(want))
     assert "thin" not in launched  # cuBLAS adds as it writes
     np.testing.assert_array_equal(total.view(np.ndarray), 2 * want)
+    COMPILING.apply(
+        "dot_general_add", attrs, there(x), there(y), there(want), out=there(room)[..., 1]
+    )
+    np.testing.assert_array_equal(room[..., 1], 2 * want)
 
 
 def rung(dtype: str, m: int = 9, n: int = 9, k: int = 3) -> str:
@@ -159,17 +191,38 @@ def rung(dtype: str, m: int = 9, n: int = 9, k: int = 3) -> str:
 
 def test_what_goes_there(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rung("float32") == rung("float64") == "thin"
-    assert rung("complex64") == rung("float32", k=33) == rung("float32", n=3) == "gemm"
+    assert rung("complex64") == rung("float32", k=25) == "gemm"
     with einloom.options(precision="tf32"):
         assert rung("float32") == "gemm"
         assert rung("float64") == "thin"
-    monkeypatch.setattr(product, "card_of", lambda xp: (80, 108))
-    assert (rung("float32"), rung("float64")) == ("thin", "gemm")
-    monkeypatch.setattr(product, "card_of", lambda xp: (0, 0))
-    assert rung("float32") == "gemm"
-    monkeypatch.undo()
-    assert rung("float32", 255, 100000) == rung("float32", 1000, 1000) == "gemm"
-    assert rung("float32", 4096, 1024) == "thin"
+    for card in ((80, 108), (100, 148), (0, 0)):
+        monkeypatch.setattr(product, "card_of", lambda xp, card=card: card)
+        assert rung("float32") == rung("float64") == "gemm"
+
+
+def test_how_much_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough tiles for all blocks of a card, and few multiplications in vain."""
+    monkeypatch.setattr(product, "card_of", lambda xp: (90, 132))
+    assert rung("float32", 9600, 9600, 24) == rung("float64", 6144, 6144, 24) == "thin"
+    assert rung("float32", 5700, 5700, 24) == "gemm"
+    assert rung("float32", 130, 400000, 24) == rung("float32", 65, 1 << 20, 24) == "gemm"
+    assert rung("float32", 130, 400000, 8) == "thin"
+    x = np.empty((9600, 24, 2), "f4")[..., 0]
+    y = np.empty((24, 9600), "f4")
+    specs = tuple(ArraySpec(one.dtype, one.shape) for one in (x, y))
+    apart = product.Product(COMPILING.xp, {"contracting": ((1,), (0,)), "batch": ((), ())}, specs)
+    assert apart.rung(there(y.T), there(y)) == "thin"
+    assert apart.rung(there(x), there(y)) != "thin"  # nothing of it lies side by side
+
+
+def test_cards_that_do_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AMD's count their capabilities otherwise."""
+    xp = StandIn()
+    assert card_of(xp) == (90, 2)
+    monkeypatch.setattr(xp.cuda.runtime, "is_hip", True, raising=False)
+    CARDS.clear()
+    assert card_of(xp) == (0, 2)
+    CARDS.clear()
 
 
 def test_too_little_shared_memory(
@@ -186,6 +239,7 @@ def test_too_little_shared_memory(
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_compiles(architecture: str) -> None:
-    kernels = [Case(number, *case).kernel for number, case in enumerate(CASES)]
+    kernels = [Case(number, narrow, *case).kernel for number, case in enumerate(CASES)]
+    kernels += [Case(number, far, *CASES[number]).kernel for number in WIDE]
     ptx = compile_all(kernels, architecture)
     assert ("mma.sync" in ptx) == (architecture == "compute_90")

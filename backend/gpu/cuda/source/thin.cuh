@@ -1,8 +1,6 @@
 #ifndef EINLOOM_THIN
 #define EINLOOM_THIN
 
-const int GAP = 4;  // numbers between lines of a panel: threads side by side read from other banks
-
 // Axes of the batch with strides in lhs and rhs, of rows in lhs, of columns in rhs, of terms in both; how many
 // tiles the rows and the columns of a matrix have, and all together. The result is row-major.
 template <class Batch, class Rows, class Columns, class Summed, class Index>
@@ -30,10 +28,12 @@ __device__ inline void all_copied() {
 }
 
 // Send PLACES rows of lhs or columns of rhs, from `first` on, with all their terms. Places behind the last are
-// the last again, and nobody's. Threads side by side take terms or places, whichever lie side by side.
-template <int PLACES, int THREADS, bool ALONG_TERMS, class T, class Axes, class Index>
-__device__ inline void send_panel(T (*panel)[PLACES + GAP], const T* x, const Axes& axes, Index first,
+// the last again, and nobody's. Threads side by side take terms or places, whichever lie side by side. Lines of
+// a panel are LINE numbers apart.
+template <int PLACES, int LINE, int THREADS, bool ALONG_TERMS, class T, class Axes, class Index>
+__device__ inline void send_panel(T (*panel)[LINE], const T* x, const Axes& axes, Index first,
                                   const Index* terms, int count) {
+    static_assert(THREADS % 8 == 0 && THREADS % PLACES == 0, "each place has its threads");
     const int across = ALONG_TERMS ? 8 : THREADS / PLACES;
     const int term = ALONG_TERMS ? threadIdx.x % 8 : threadIdx.x / PLACES;
     for (int place = ALONG_TERMS ? threadIdx.x / 8 : threadIdx.x % PLACES; place < PLACES;
@@ -56,8 +56,9 @@ __device__ inline void write_some(T* place, const Pack<T, WIDTH>& pack, long lon
 }
 
 // Sums of a tile of the result, TM x TN of them in each thread, in groups of 4 that lie side by side.
-template <int ROWS, int COLUMNS, int TM, int TN>
+template <int ROWS, int COLUMNS, int TM, int TN, int THREADS>
 struct InThreads {
+    static_assert(ROWS / TM * (COLUMNS / TN) == THREADS, "each sum has its thread");
     static const int FAR_ROWS = ROWS / (TM / 4), FAR_COLUMNS = COLUMNS / (TN / 4);
     float sum[TM][TN];
     int row, column;
@@ -69,8 +70,8 @@ struct InThreads {
 #pragma unroll
             for (int j = 0; j < TN; ++j) sum[i][j] = 0;
     }
-    template <int DEPTH>
-    __device__ void add(const float (*lhs)[ROWS + GAP], const float (*rhs)[COLUMNS + GAP]) {
+    template <int DEPTH, int LEFT, int RIGHT>
+    __device__ void add(const float (*lhs)[LEFT], const float (*rhs)[RIGHT]) {
 #pragma unroll
         for (int k = 0; k < DEPTH; ++k) {
             Pack<float, 4> x[TM / 4], y[TN / 4];
@@ -124,8 +125,9 @@ __device__ inline void add_product(double (&c)[4], const double (&a)[4], const d
 }
 
 // Sums of a tile of the result by tensor cores, WM x WN of them in each warp.
-template <int ROWS, int COLUMNS, int WM, int WN>
+template <int ROWS, int COLUMNS, int WM, int WN, int THREADS>
 struct InWarps {
+    static_assert(ROWS / WM * (COLUMNS / WN) * 32 == THREADS, "each sum has its warp");
     double sum[WM / 16][WN / 8][4];
     int row, column, g, t;
 
@@ -140,8 +142,8 @@ struct InWarps {
 #pragma unroll
                 for (int k = 0; k < 4; ++k) sum[i][j][k] = 0;
     }
-    template <int DEPTH>
-    __device__ void add(const double (*lhs)[ROWS + GAP], const double (*rhs)[COLUMNS + GAP]) {
+    template <int DEPTH, int LEFT, int RIGHT>
+    __device__ void add(const double (*lhs)[LEFT], const double (*rhs)[RIGHT]) {
 #pragma unroll
         for (int from = 0; from < DEPTH; from += 8) {
             double x[WM / 16][4], y[WN / 8][2];
