@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.backend.backends import STAND_INS
 from tests.backend.calls import CALLS
-from tests.backend.stand_in import DeviceArray, StandIn
+from tests.backend.stand_in import DeviceArray, StandIn, contraction
 from tests.cases import lay_out
 
 from einloom import backend as backends
@@ -298,6 +298,28 @@ def test_a_library_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cutensor, "MODULES", Cache("cutensor of a test", 1))
     x, y = GPU.to_device(np.ones((2, 5, 3), "f4")), GPU.to_device(np.ones((5, 6), "f4"))
     np.testing.assert_array_equal(GPU.to_host(dot(x, y, ((1,), (0,)))(x, y)), np.full((2, 3, 6), 5))
+
+
+def test_without_memory_for_a_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least that serves; and where there is none for that either, the next rung."""
+    asked: list[int] = []
+    most = [0]  # that there is memory for
+
+    def contract(*args: Any, ws_pref: int) -> Any:
+        asked.append(ws_pref)
+        if ws_pref > most[0]:
+            raise MemoryError
+        return contraction(*args)
+
+    own = SimpleNamespace(contraction=contract)
+    monkeypatch.setattr(XP, "companion", lambda name: own, raising=False)
+    monkeypatch.setattr(cutensor, "MODULES", Cache("cutensor of a test", 1))
+    x, y = GPU.to_device(np.ones((2, 5, 3), "f4")), GPU.to_device(np.ones((5, 6), "f4"))
+    for most[0] in (1, 0):
+        asked.clear()
+        found = GPU.to_host(dot(x, y, ((1,), (0,)))(x, y))
+        np.testing.assert_array_equal(found, np.full((2, 3, 6), 5))
+        assert asked == [2, 1]
 
 
 def random_product(rng: np.random.Generator, dtype: str, most: int = 3) -> tuple[Any, Any, Any]:
