@@ -88,7 +88,7 @@ def measure_on_card(
         alive[who] = contender
     for _ in range(0 if quick else STEADY):
         alive[OURS].call()
-    first = {who: _once(xp, contender) for who, contender in alive.items()}
+    first = {who: once(xp, contender) for who, contender in alive.items()}
     calls = {who: 1 if quick else _within(SECONDS / s, CALLS) for who, s in first.items()}
     round_takes = sum((calls[who] + WARM) * s for who, s in first.items())
     rounds = 1 if quick else _within(LONGEST / round_takes, ROUNDS)
@@ -125,7 +125,7 @@ def agree(xp: Any, value: Any, want: Any, tolerance: float) -> bool:
     return float(xp.max(xp.absolute(value.astype(want.dtype) - want))) <= 2 * tolerance * scale
 
 
-def _once(xp: Any, contender: Timed) -> float:
+def once(xp: Any, contender: Timed) -> float:
     """Seconds of a call by the clock of the host, with all that it waits for."""
     xp.cuda.get_current_stream().synchronize()
     start = time.perf_counter()

@@ -36,6 +36,7 @@ def bind_dot_general_add(xp: Module, attrs: Attrs, inputs: Inputs, output: Array
     by, of = scalar(alpha, wide), scalar(beta, wide)
 
     def run(lhs: Any, rhs: Any, acc: Any, out: Any = None) -> Any:
+        # cuBLAS adds as it writes; what has few terms is little to copy beside its result
         is_one_call = wide == output.dtype and product.rung(lhs, rhs) in ("gemm", "thin")
         if is_one_call and product.is_blas and (out is None or product.can_write(out)):
             target = xp.empty(output.shape, output.dtype) if out is None else out

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,13 +38,25 @@ class CudaKernel(Protocol):
         ...
 
 
+class Card(NamedTuple):
+    """What kernels are chosen by.
+
+    Attributes:
+        capability: of computing, 90 for 9.0; 0 where a card does not tell, and of AMD's.
+        processors: multiprocessors, each of which runs some blocks at once.
+        shared_memory: bytes that a block may have if a launch asks for them.
+    """
+
+    capability: int
+    processors: int
+    shared_memory: int
+
+
 COMPILED: Cache[Any] = Cache("cuda_functions", 1024)
 PREPARED: Quick[tuple[CudaKernel, Any, Any]] = Quick("cuda_launches", 4096)
 """By number of the kernel, which is kept with it: the function and its last argument."""
-SHARED: Cache[int] = Cache("cuda_shared_memory", 64)
-"""Bytes that a block may have, by module and card."""
-CARDS: Cache[tuple[int, int]] = Cache("cuda_cards", 64)
-"""Compute capability and multiprocessors, by module and card."""
+CARDS: Cache[Card] = Cache("cuda_cards", 64)
+"""What cards told, by module and card."""
 
 
 def can_launch(xp: Module) -> bool:
@@ -108,22 +120,22 @@ def _compiled(xp: Module, kernel: CudaKernel) -> Any:
 
 def shared_memory(xp: Module) -> int:
     """Bytes of shared memory that a block of the current card may have if a launch asks for them."""
-    device = xp.cuda.Device()
-    key = (id(xp), device.id)
-    return SHARED.get_or(
-        key, lambda: int(device.attributes.get("MaxSharedMemoryPerBlockOptin", PLAIN_SHARED))
-    )
+    return card_of(xp).shared_memory
 
 
-def card_of(xp: Module) -> tuple[int, int]:
-    """Of the current card the compute capability, 90 for 9.0, and the number of its multiprocessors. The
-    capability is 0 where a card does not tell, and of AMD's, which count otherwise."""
+def card_of(xp: Module) -> Card:
+    """The current card."""
     device = xp.cuda.Device()
 
-    def asked() -> tuple[int, int]:
+    def asked() -> Card:  # each attribute is a call of the driver
+        told = device.attributes
         is_hip = getattr(xp.cuda.runtime, "is_hip", False)
         said = "" if is_hip else str(getattr(device, "compute_capability", ""))
-        return int(said) if said.isdigit() else 0, device.attributes.get("MultiProcessorCount", 0)
+        return Card(
+            int(said) if said.isdigit() else 0,
+            int(told.get("MultiProcessorCount", 0)),
+            int(told.get("MaxSharedMemoryPerBlockOptin", PLAIN_SHARED)),
+        )
 
     return CARDS.get_or((id(xp), device.id), asked)
 

@@ -36,11 +36,10 @@ from .arrays import element_strides
 from .blas import Multiply
 from .cuda.kernel import CudaKernel
 from .cuda.products import SHORT, products
-from .cuda.thin import BLOCKS, MOST_TERMS, thin, work
-from .cuda.thin import TILES as THIN
+from .cuda.thin import BLOCKS, MOST_TERMS, TILES, in_tiles, thin
 from .cuda.types import type_of
 from .gemm import DTYPES, SUMMED, Gemm, Matrices, bound, gemm_of
-from .launch import can_launch, card_of, launcher, shared_memory
+from .launch import can_launch, card_of, launcher
 from .memory import address
 from .modules import Array, Module
 from .move import contiguous
@@ -54,12 +53,12 @@ FEW, FEWER = 1 << 22, 1 << 20
 LONG = 4096  # terms of one sum that a warp may add up: beyond, it takes longer than copies
 WORTH_IT = 8
 """Of the result this part must be copied otherwise: a batch of products takes longer to write it."""
-WORK = 16
+OPERATIONS = 16
 """Operations for each byte that would be copied up to which cuTENSOR takes a product. On an H200 it was ahead
 of copies by 1.05 to 1.8 in 5 of 6 products with 4 to 12; with 18 and more it was behind in most, by up to
 1.8, and given the least workspace by up to 4."""
 CAPABILITY = 90  # of the cards that tiles of our own were measured on, and go to
-TILES = 8  # for each block, so that the last of them keep few blocks waiting
+TILES_EACH = 8  # of a block, so that the last of them keep few blocks waiting
 MULTIPLIED = 1.1 * MOST_TERMS
 """Multiplications for each number of the result in tiles that are partly behind its ends: those that were
 measured, and a tenth."""
@@ -191,6 +190,11 @@ class Product:
         return out.strides == self.fresh and element_strides(out) is not None
 
     def rung(self, lhs: Array, rhs: Array, in_rows: bool = True) -> str:
+        """Which step of the ladder takes a product of arrays that lie like these.
+
+        Args:
+            in_rows: whether what is written lies in rows.
+        """
         dims = self.dims
         if not min(dims.batch, dims.m, dims.n, dims.k):
             return "zeros"
@@ -203,12 +207,12 @@ class Product:
         most = FEW if dims.k <= SHORT else FEWER if self.is_blas and dims.k <= LONG else 0
         if dims.batch * dims.m * dims.n * dims.k <= most and self.has_kernel:
             return "small"
-        is_worth = self._work() <= WORK * self._bytes_to_copy(lhs, rhs)
+        is_worth = self._operations() <= OPERATIONS * self._bytes_to_copy(lhs, rhs)
         is_taken = is_worth and cutensor.takes(self.xp, self.read, lhs, rhs)
         return "cutensor" if is_taken else "packed"
 
-    def _work(self) -> int:
-        """Operations on real numbers."""
+    def _operations(self) -> int:
+        """On real numbers."""
         dims = self.dims
         each = 8 if self.read.kind == "c" else 2
         return each * dims.batch * dims.m * dims.n * dims.k
@@ -258,15 +262,15 @@ class Product:
         """Whether tiles are likely sooner than cuBLAS: many of them, with few multiplications in vain, of
         operands in which something lies side by side."""
         dims, name = self.dims, self.read.name
-        if not self.has_kernel or dims.k > MOST_TERMS or name not in THIN:
+        if not self.has_kernel or dims.k > MOST_TERMS or name not in TILES:
             return False
-        capability, processors = card_of(self.xp)
-        if capability != CAPABILITY or (name == "float32" and self.precision != "full"):
+        card = card_of(self.xp)
+        if card.capability != CAPABILITY or (name == "float32" and self.precision != "full"):
             return False
-        tiles, multiplications = work(name, dims.batch, dims.m, dims.n, dims.k)
+        work = in_tiles(name, dims.batch, dims.m, dims.n, dims.k)
         return (
-            tiles >= TILES * BLOCKS * processors
-            and multiplications <= MULTIPLIED * dims.batch * dims.m * dims.n
+            work.tiles >= TILES_EACH * BLOCKS * card.processors
+            and work.multiplications <= MULTIPLIED * dims.batch * dims.m * dims.n
             and _is_dense_somewhere(lhs, dims.lhs_free + dims.lhs_contracting)
             and _is_dense_somewhere(rhs, dims.rhs_free + dims.rhs_contracting)
         )
@@ -276,6 +280,8 @@ class Product:
         dims, left, right = self.dims, element_strides(lhs), element_strides(rhs)
         if left is None or right is None:
             return None
+
+        card = card_of(self.xp)
 
         def axes(of_lhs: Axes, of_rhs: Axes) -> Any:
             shape = [lhs.shape[a] for a in of_lhs] or [rhs.shape[b] for b in of_rhs]
@@ -292,9 +298,9 @@ class Product:
             axes(dims.lhs_free, ()),
             axes((), dims.rhs_free),
             axes(dims.lhs_contracting, dims.rhs_contracting),
-            BLOCKS * card_of(self.xp)[1],
+            BLOCKS * card.processors,
         )
-        fits = kernel is not None and kernel.shared <= shared_memory(self.xp)
+        fits = kernel is not None and kernel.shared <= card.shared_memory
         return kernel if fits else None
 
     # ---- products of matrices ------------------------------------------------------------------

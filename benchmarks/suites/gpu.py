@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -31,7 +30,7 @@ from einloom.contract.problem_file import read_problem
 from einloom.program.executable import Executable
 
 from ..harness import CaseResult
-from ..on_card import Timed, card, card_name, measure_on_card, queueing
+from ..on_card import Timed, card, card_name, measure_on_card, once, queueing
 from . import permutations, tccg
 from .einsum import INSTANCES, SMALL
 
@@ -451,12 +450,7 @@ def _uploaded(xp: Any, a: Any, b: Any) -> None:
 
 def _clock(xp: Any, call: Callable[[], Any], quick: bool) -> float:
     """Median seconds by the clock of the host, until the device is done."""
-    seconds = []
-    for _ in range(1 if quick else 5):
-        start = time.perf_counter()
-        call()
-        xp.cuda.get_current_stream().synchronize()
-        seconds.append(time.perf_counter() - start)
+    seconds = [once(xp, Timed(call)) for _ in range(1 if quick else 5)]
     return statistics.median(seconds[1:] or seconds)
 
 

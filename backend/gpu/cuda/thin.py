@@ -119,10 +119,10 @@ class Work(NamedTuple):
     multiplications: int
 
 
-def work(dtype: str, batch: int, m: int, n: int, k: int) -> Work:
+def in_tiles(dtype: str, batch: int, m: int, n: int, k: int) -> Work:
     """Of so many matrices of m x k and k x n.
 
-    >>> work("float32", 1, 256, 257, 9)
+    >>> in_tiles("float32", 1, 256, 257, 9)
     Work(tiles=6, multiplications=1572864)
     """
     tile = TILES[dtype]

@@ -19,7 +19,7 @@ from einloom.backend.gpu import product
 from einloom.backend.gpu.cuda import thin as module
 from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.cuda.thin import thin
-from einloom.backend.gpu.launch import CARDS, card_of
+from einloom.backend.gpu.launch import CARDS, Card, card_of
 from einloom.backend.gpu.product import engine_of
 from einloom.backend.spec import ArraySpec
 
@@ -138,7 +138,7 @@ def test_far_offsets_take_64_bits() -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small results go there as well."""
-    monkeypatch.setattr(product, "TILES", 0)
+    monkeypatch.setattr(product, "TILES_EACH", 0)
     monkeypatch.setattr(product, "MULTIPLIED", 1e9)
 
 
@@ -195,14 +195,14 @@ def test_what_goes_there(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with einloom.options(precision="tf32"):
         assert rung("float32") == "gemm"
         assert rung("float64") == "thin"
-    for card in ((80, 108), (100, 148), (0, 0)):
+    for card in (Card(80, 108, 163 << 10), Card(100, 148, 227 << 10), Card(0, 0, 48 << 10)):
         monkeypatch.setattr(product, "card_of", lambda xp, card=card: card)
         assert rung("float32") == rung("float64") == "gemm"
 
 
 def test_how_much_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough tiles for all blocks of a card, and few multiplications in vain."""
-    monkeypatch.setattr(product, "card_of", lambda xp: (90, 132))
+    monkeypatch.setattr(product, "card_of", lambda xp: Card(90, 132, 227 << 10))
     assert rung("float32", 9600, 9600, 24) == rung("float64", 6144, 6144, 24) == "thin"
     assert rung("float32", 5700, 5700, 24) == "gemm"
     assert rung("float32", 130, 400000, 24) == rung("float32", 65, 1 << 20, 24) == "gemm"
@@ -218,17 +218,17 @@ def test_how_much_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cards_that_do_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     """AMD's count their capabilities otherwise."""
     xp = StandIn()
-    assert card_of(xp) == (90, 2)
+    assert card_of(xp) == Card(90, 2, 99 << 10)
     monkeypatch.setattr(xp.cuda.runtime, "is_hip", True, raising=False)
     CARDS.clear()
-    assert card_of(xp) == (0, 2)
+    assert card_of(xp).capability == 0
     CARDS.clear()
 
 
 def test_too_little_shared_memory(
     few: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    monkeypatch.setattr(product, "shared_memory", lambda xp: 48 << 10)
+    monkeypatch.setattr(product, "card_of", lambda xp: Card(90, 2, 48 << 10))
     x, y = rng.standard_normal((40, 30)), rng.standard_normal((30, 50))
     with launches() as launched:
         found = COMPILING.apply("matmul", {}, there(x), there(y))

@@ -110,7 +110,7 @@ __device__ inline void add_product(double (&c)[4], const double (&a)[4], const d
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
         : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
-#else
+#else  // the same, slowly: where there is no card
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     for (int k = 0; k < 8; ++k) {
         const int half = k / 4, at = k % 4;
