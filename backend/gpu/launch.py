@@ -16,6 +16,8 @@ from ..._base.caches import Cache, Quick
 from .cuda.kernel import PLAIN_SHARED
 from .modules import Module
 
+COMPILE = "_compile_module_with_cache"
+MOST_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 OPTIONS = ("-std=c++17", "--fmad=false")  # a product and a sum are two roundings, as on the CPU
 
 
@@ -32,6 +34,8 @@ class CudaKernel(Protocol):
     def block(self) -> tuple[int, int, int]: ...
     @property
     def shared(self) -> int: ...
+    @property
+    def features(self) -> str: ...
 
     def parameters(self) -> Any:
         """The last argument, a struct of integers, as an array whose bytes it is."""
@@ -112,9 +116,37 @@ def _card(xp: Module) -> int:
 
 def _compiled(xp: Module, kernel: CudaKernel) -> Any:
     """A text serves several sizes: one that goes beyond what all may have gets the most there is."""
+    if kernel.features:
+        return _with_features(xp, kernel)
     function = xp.RawKernel(kernel.source, kernel.name, OPTIONS)
     if kernel.shared > PLAIN_SHARED:
         function.max_dynamic_shared_size_bytes = shared_memory(xp)
+    return function
+
+
+class Architecture(str):
+    """The name of one with features of its own, such as "90a". CuPy writes it into an option, keeps what is
+    compiled by it, and compares it as a number."""
+
+    __slots__ = ()
+
+    def __int__(self) -> int:
+        return int(self.rstrip("af"))
+
+
+def has_features(xp: Module) -> bool:
+    """Whether kernels can be compiled for the features of one card alone: CuPy has no public function that
+    does."""
+    return hasattr(getattr(xp.cuda, "compiler", None), COMPILE)
+
+
+def _with_features(xp: Module, kernel: CudaKernel) -> Any:
+    compiled = getattr(xp.cuda.compiler, COMPILE)(
+        kernel.source, OPTIONS, arch=Architecture(kernel.features)
+    )
+    function = compiled.get_function(kernel.name)
+    if kernel.shared > PLAIN_SHARED:
+        xp.cuda.driver.funcSetAttribute(function.ptr, MOST_SHARED, shared_memory(xp))
     return function
 
 

@@ -6,6 +6,8 @@ small      matrices of a batch too small for a call of BLAS to be worth it, prod
            where long sums are a warp's
 thin       few terms, and a large result in rows, whose bytes decide: one launch of our own that copies
            nothing, of float32 and float64
+pieces     many terms of float32, and a large result in rows, where multiplications decide: one launch of our
+           own that copies nothing
 gemm       batch, free and contracted axes fuse as they lie: strided-batched cuBLAS; or they do once the
            first free axes of one operand count as a batch, for which the other stays where it is
 cutensor   they do not, copies of them would take longer than the product, cuTENSOR is there and knows the
@@ -15,7 +17,7 @@ packed     what does not fuse is copied into the order of a product first
 A contraction of which nothing is copied is left to cuBLAS: cuTENSOR spends a second on its first plan.
 Integers and bool go through the module's own matmul. Half precisions are read as they are and summed in
 single precision. float32 and complex64 are rounded to fewer digits only where the option `precision` asks
-for it.
+for it; pieces lose none.
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ from .arrays import element_strides
 from .blas import Multiply
 from .cuda.kernel import CudaKernel
 from .cuda.products import SHORT, products
-from .cuda.thin import BLOCKS, MOST_TERMS, TILES, in_tiles, thin
 from .cuda.types import type_of
 from .gemm import DTYPES, SUMMED, Gemm, Matrices, bound, gemm_of
-from .launch import can_launch, card_of, launcher
+from .launch import can_launch, launcher
 from .memory import address
 from .modules import Array, Module
 from .move import contiguous
+from .tiles import in_pieces, in_thin, is_in_pieces, is_thin
 
 Inputs = tuple[ArraySpec, ...]
 MOST_KNOWN = 8
@@ -57,11 +59,6 @@ OPERATIONS = 16
 """Operations for each byte that would be copied up to which cuTENSOR takes a product. On an H200 it was ahead
 of copies by 1.05 to 1.8 in 5 of 6 products with 4 to 12; with 18 and more it was behind in most, by up to
 1.8, and given the least workspace by up to 4."""
-CAPABILITY = 90  # of the cards that tiles of our own were measured on, and go to
-TILES_EACH = 8  # of a block, so that the last of them keep few blocks waiting
-MULTIPLIED = 1.1 * MOST_TERMS
-"""Multiplications for each number of the result in tiles that are partly behind its ends: those that were
-measured, and a tenth."""
 SMALL = 8  # rows, columns and terms of sums up to which many matrices are one launch of our own
 
 
@@ -132,11 +129,10 @@ class Product:
                 multiply(left, right, target)
                 self._know(left, right, target, multiply)
                 return target
-        if rung == "thin":
-            kernel = self._thin(lhs, rhs)
-            if kernel is not None:
+        if rung in ("thin", "pieces"):
+            multiply = self._in_tiles(rung, lhs, rhs)
+            if multiply is not None:
                 target = self._target(self.read, out)
-                multiply = _launching(self.xp, kernel)
                 multiply(lhs, rhs, target)
                 self._know(lhs, rhs, target, multiply)
                 return target
@@ -200,8 +196,12 @@ class Product:
             return "zeros"
         if self.has_kernel and self._is_small():
             return "small"
-        if in_rows and self._is_thin(lhs, rhs):
-            return "thin"
+        if in_rows and self.has_kernel:
+            how = self.xp, dims, self.read, self.precision
+            if is_thin(*how, lhs, rhs):
+                return "thin"
+            if is_in_pieces(*how, self._bytes_to_copy(lhs, rhs), lhs, rhs):
+                return "pieces"
         if self.is_one_call(lhs, rhs):
             return "gemm"
         most = FEW if dims.k <= SHORT else FEWER if self.is_blas and dims.k <= LONG else 0
@@ -256,52 +256,10 @@ class Product:
         conj = self.conj if self.read.kind == "c" else (False, False)
         return products(out.dtype.name, free, summed, tuple(conj))
 
-    # ---- tiles of our own ------------------------------------------------------------------------
-
-    def _is_thin(self, lhs: Array, rhs: Array) -> bool:
-        """Whether tiles are likely sooner than cuBLAS: many of them, with few multiplications in vain, of
-        operands in which something lies side by side."""
-        dims, name = self.dims, self.read.name
-        if not self.has_kernel or dims.k > MOST_TERMS or name not in TILES:
-            return False
-        card = card_of(self.xp)
-        if card.capability != CAPABILITY or (name == "float32" and self.precision != "full"):
-            return False
-        work = in_tiles(name, dims.batch, dims.m, dims.n, dims.k)
-        return (
-            work.tiles >= TILES_EACH * BLOCKS * card.processors
-            and work.multiplications <= MULTIPLIED * dims.batch * dims.m * dims.n
-            and _is_dense_somewhere(lhs, dims.lhs_free + dims.lhs_contracting)
-            and _is_dense_somewhere(rhs, dims.rhs_free + dims.rhs_contracting)
-        )
-
-    def _thin(self, lhs: Array, rhs: Array) -> CudaKernel | None:
-        """None where an operand lies between elements, or a block has too little shared memory."""
-        dims, left, right = self.dims, element_strides(lhs), element_strides(rhs)
-        if left is None or right is None:
-            return None
-
-        card = card_of(self.xp)
-
-        def axes(of_lhs: Axes, of_rhs: Axes) -> Any:
-            shape = [lhs.shape[a] for a in of_lhs] or [rhs.shape[b] for b in of_rhs]
-            none = (0,) * len(shape)
-            return (
-                tuple(shape),
-                tuple(left[a] for a in of_lhs) or none,
-                tuple(right[b] for b in of_rhs) or none,
-            )
-
-        kernel = thin(
-            self.read.name,
-            axes(dims.lhs_batch, dims.rhs_batch),
-            axes(dims.lhs_free, ()),
-            axes((), dims.rhs_free),
-            axes(dims.lhs_contracting, dims.rhs_contracting),
-            BLOCKS * card.processors,
-        )
-        fits = kernel is not None and kernel.shared <= card.shared_memory
-        return kernel if fits else None
+    def _in_tiles(self, rung: str, lhs: Array, rhs: Array) -> Multiply | None:
+        if rung == "thin":
+            return in_thin(self.xp, self.dims, self.read, lhs, rhs)
+        return in_pieces(self.xp, self.dims, lhs, rhs)
 
     # ---- products of matrices ------------------------------------------------------------------
 
@@ -453,10 +411,6 @@ class Product:
         if element_strides(x) is None:  # between elements
             return turned.copy(order="C")
         return contiguous(self.xp, turned) if copied(x, groups) else turned
-
-
-def _is_dense_somewhere(x: Array, axes: Axes) -> bool:
-    return any(abs(x.strides[axis]) == x.itemsize for axis in axes if x.shape[axis] != 1)
 
 
 def _launching(xp: Module, kernel: CudaKernel) -> Multiply:

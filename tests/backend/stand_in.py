@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import scipy.linalg
-from tests.backend.gpu.emulator import RECORDING, RawKernel
+from tests.backend.gpu.emulator import RECORDING, RawKernel, compile_module, set_attribute
 
 from einloom.backend.gpu.gemm import Gemm
 
@@ -431,6 +431,8 @@ class StandIn:
                 getDeviceProperties=lambda ordinal: {"name": b"NumPy in the place of CuPy"},
             ),
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+            driver=SimpleNamespace(funcSetAttribute=set_attribute),
+            compiler=SimpleNamespace(_compile_module_with_cache=compile_module),
             UnownedMemory=lambda address, size, owner, ordinal: owner,
             MemoryPointer=lambda memory, offset: memory,
         )

@@ -34,6 +34,7 @@ class CudaKernel:
         geometry: sizes and strides, the last argument: a struct of integers, passed by value.
         wide: whether these have 64 bits; otherwise 32.
         shared: bytes of shared memory that the launch gives a block, besides what the text declares itself.
+        features: capability with the features of one card alone that it is compiled for ("90a"), if any.
     """
 
     source: str = field(repr=False)
@@ -44,6 +45,7 @@ class CudaKernel:
     geometry: tuple[int, ...]
     wide: bool
     shared: int = 0
+    features: str = ""
 
     def parameters(self) -> Any:
         """The last argument as an array of NumPy, whose bytes are the struct.

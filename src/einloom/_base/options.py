@@ -34,7 +34,7 @@ PROVIDERS = ("blas", "native", "plain")
 such kernels alone; or BLAS and NumPy alone. Integers, truth values and half precisions in blocks have kernels
 of our own with each of them."""
 
-PRECISIONS = ("full", "tf32", "bfloat16")
+PRECISIONS = ("full", "ieee", "tf32", "bfloat16")
 """Digits that products of float32 and complex64 may be rounded to, on a GPU: none, TF32's, bfloat16's."""
 
 PATIENCE = 0.5
@@ -69,8 +69,9 @@ class Options:
         provider: "blas"; or "native": products of matrices call no BLAS, but compiled kernels, or NumPy's
             elementwise loops below `small`; or "plain": BLAS and NumPy compute those of real and of complex
             numbers, even where kernels are faster. Factorisations are those of LAPACK in any case.
-        precision: "full"; or "tf32" or "bfloat16": factors of products of float32 and complex64 on a GPU
-            may be rounded to 11 or 8 digits in base 2, which is faster. Sums are those of float32 either way.
+        precision: of products of float32 and complex64 on a GPU. "full": with the accuracy of float32, whatever
+            computes them; "ieee": by multiplications and additions of float32 alone; "tf32" or "bfloat16":
+            factors may be rounded to 11 or 8 digits in base 2, which is faster. Sums are those of float32.
         graphs: whether contractions and programs on a GPU that are called again and again become CUDA graphs
             by themselves.
         bare: whether kernels that are kept on disk are called without numba, which saves importing it.

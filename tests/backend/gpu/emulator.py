@@ -88,6 +88,11 @@ class RawKernel:
         self.source, self.name, self.options = source, name, options
         self.max_dynamic_shared_size_bytes = PLAIN_SHARED
 
+    @property
+    def ptr(self) -> Any:
+        """What the driver knows it by."""
+        return self
+
     def __call__(
         self, grid: Any, block: Any, arguments: tuple[Any, ...], *, shared_mem: int = 0
     ) -> None:
@@ -118,6 +123,18 @@ class RawKernel:
                 with TemporaryDirectory() as folder:
                     self._compiled[self.name] = Emulator([kernel], Path(folder))
             self._compiled[self.name](kernel, *arrays)
+
+
+def compile_module(source: str, options: tuple[str, ...], *, arch: str) -> Any:
+    """CuPy's own, by which a kernel is compiled for the features of one card."""
+    assert (str(arch), int(arch)) == ("90a", 90)  # type: ignore[call-overload]
+    return SimpleNamespace(get_function=lambda name: RawKernel(source, name, options))
+
+
+def set_attribute(function: RawKernel, attribute: int, value: int) -> None:
+    """Of the driver: how much shared memory a function may have."""
+    assert attribute == 8
+    function.max_dynamic_shared_size_bytes = value
 
 
 def _split(parameters: str) -> list[str]:

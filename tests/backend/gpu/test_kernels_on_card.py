@@ -20,7 +20,8 @@ from einloom.backend.fusion import ElementwiseFusionPlan
 from einloom.backend.gpu import cutensor
 from einloom.backend.gpu.launch import card_of
 from einloom.backend.gpu.move import contiguous
-from einloom.backend.gpu.product import CAPABILITY, Product
+from einloom.backend.gpu.product import Product
+from einloom.backend.gpu.tiles import CAPABILITY
 from einloom.backend.rules import dot_dims
 from einloom.backend.spec import ArraySpec
 from einloom.program.executable import Executable
@@ -143,6 +144,67 @@ def test_few_terms(dtype: str, name: str, rng: np.random.Generator) -> None:
     room = up(np.zeros((*want.shape, 2), dtype))
     einloom.einsum(equation, a, b, out=room[..., 0])
     np.testing.assert_array_equal(down(room)[..., 0], want)
+
+
+PIECES = {  # equation and sizes: in parts, batches, the transpose; of whatever axes
+    "as they lie": ("mk,kn->mn", {"m": 1030, "n": 2060, "k": 1000}),
+    "by columns": ("km,nk->mn", {"m": 1500, "n": 1500, "k": 701}),
+    "in parts": ("mk,nk->mn", {"m": 250, "n": 380, "k": 30000}),
+    "of several axes": ("aibk,bcjk->aijc", {"a": 40, "i": 40, "b": 20, "j": 30, "c": 45, "k": 33}),
+    "in batches": ("bmk,bkn->bmn", {"b": 3, "m": 1501, "n": 1090, "k": 410}),
+    "of few rows": ("km,kn->mn", {"m": 96, "n": 200000, "k": 128}),
+}
+
+
+@pytest.mark.parametrize("holds", ["integers", "numbers", "what is not finite", "tiny numbers"])
+@pytest.mark.parametrize("name", PIECES)
+def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
+    """Where the card multiplies float32 in pieces: integers to the last bit, others no worse than one term after
+    another; called, called again, and on arrays that begin elsewhere."""
+    gpu: Any = backend.get("gpu")
+    equation, sizes = PIECES[name]
+    left, right, out = equation.replace("->", ",").split(",")
+    shapes = [[sizes[k] for k in term] for term in (left, right)]
+    if holds == "integers":
+        x, y = (rng.integers(-9, 10, shape).astype("f4") for shape in shapes)
+    else:
+        x, y = (rng.standard_normal(shape, "f4") for shape in shapes)
+    if holds == "what is not finite":
+        for one in (x, y):
+            one.reshape(-1)[rng.integers(0, one.size, 4)] = np.inf, -np.inf, np.nan, 3.4e38
+    if holds == "tiny numbers":
+        x *= np.float32(2) ** rng.integers(-120, -90, x.shape).astype("f4")
+        x.reshape(-1)[rng.integers(0, x.size, x.size // 4)] = 0
+    a, b = up(x), up(y)
+    shared = [label for label in left if label in right]
+    attrs = {
+        role: tuple(
+            tuple(term.index(k) for k in shared if (k in out) is kept) for term in (left, right)
+        )
+        for role, kept in (("batch", True), ("contracting", False))
+    }
+    product = Product(gpu.xp, attrs, (ArraySpec(x.dtype, x.shape), ArraySpec(y.dtype, y.shape)))
+    if card_of(gpu.xp).capability == CAPABILITY:
+        assert product.rung(a, b) == "pieces"
+    wide, sums = (
+        gpu.xp.einsum(equation, *(f(one.astype("f8")) for one in (a, b)))
+        for f in (gpu.xp.asarray, gpu.xp.abs)
+    )
+    want = wide.astype("f4")
+    is_finite = gpu.xp.isfinite(want)
+    memory = gpu.xp.empty(a.size + 1, "f4")[1:].reshape(a.shape)
+    memory[...] = a
+    for one in (a, a, memory):
+        found = einloom.einsum(equation, one, b)
+        gpu.xp.testing.assert_array_equal(found[~is_finite], want[~is_finite])
+        if holds == "integers":
+            gpu.xp.testing.assert_array_equal(found, want)
+        error = gpu.xp.abs(found - wide)[is_finite]
+        terms = product.dims.k
+        assert bool((error <= (2 + terms / 100) * 2.0**-24 * sums[is_finite] + 2.0**-149).all())
+    with einloom.options(precision="ieee"):
+        same = einloom.einsum(equation, a, b)
+    gpu.xp.testing.assert_array_equal(same[~is_finite], want[~is_finite])
 
 
 # ---- cuTENSOR -----------------------------------------------------------------------------------

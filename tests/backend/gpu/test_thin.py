@@ -15,7 +15,7 @@ from tests.backend.gpu.nvrtc import ARCHITECTURES, compile_all, needs_nvrtc
 from tests.backend.stand_in import DeviceArray, StandIn
 
 import einloom
-from einloom.backend.gpu import product
+from einloom.backend.gpu import product, tiles
 from einloom.backend.gpu.cuda import thin as module
 from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.cuda.thin import thin
@@ -138,8 +138,8 @@ def test_far_offsets_take_64_bits() -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small results go there as well."""
-    monkeypatch.setattr(product, "TILES_EACH", 0)
-    monkeypatch.setattr(product, "MULTIPLIED", 1e9)
+    monkeypatch.setattr(tiles, "TILES_EACH", 0)
+    monkeypatch.setattr(tiles, "MULTIPLIED", 1e9)
 
 
 def there(x: Any) -> Any:
@@ -196,13 +196,13 @@ def test_what_goes_there(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
         assert rung("float32") == "gemm"
         assert rung("float64") == "thin"
     for card in (Card(80, 108, 163 << 10), Card(100, 148, 227 << 10), Card(0, 0, 48 << 10)):
-        monkeypatch.setattr(product, "card_of", lambda xp, card=card: card)
+        monkeypatch.setattr(tiles, "card_of", lambda xp, card=card: card)
         assert rung("float32") == rung("float64") == "gemm"
 
 
 def test_how_much_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough tiles for all blocks of a card, and few multiplications in vain."""
-    monkeypatch.setattr(product, "card_of", lambda xp: Card(90, 132, 227 << 10))
+    monkeypatch.setattr(tiles, "card_of", lambda xp: Card(90, 132, 227 << 10))
     assert rung("float32", 9600, 9600, 24) == rung("float64", 6144, 6144, 24) == "thin"
     assert rung("float32", 5700, 5700, 24) == "gemm"
     assert rung("float32", 130, 400000, 24) == rung("float32", 65, 1 << 20, 24) == "gemm"
@@ -228,7 +228,7 @@ def test_cards_that_do_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_little_shared_memory(
     few: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    monkeypatch.setattr(product, "card_of", lambda xp: Card(90, 2, 48 << 10))
+    monkeypatch.setattr(tiles, "card_of", lambda xp: Card(90, 2, 48 << 10))
     x, y = rng.standard_normal((40, 30)), rng.standard_normal((30, 50))
     with launches() as launched:
         found = COMPILING.apply("matmul", {}, there(x), there(y))

@@ -1,0 +1,260 @@
+"""Products of float32 in pieces of bfloat16, beside NumPy's in double precision."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from tests.backend.backends import COMPILING
+from tests.backend.gpu.emulator import Emulator, guarded, needs_compiler, untouched
+from tests.backend.gpu.launches import launches
+from tests.backend.gpu.nvrtc import ARCHITECTURES, compile_all, needs_nvrtc
+from tests.backend.stand_in import DeviceArray
+
+import einloom
+from einloom.backend.gpu import launch, tiles
+from einloom.backend.gpu.cuda import pieces as module
+from einloom.backend.gpu.cuda.kernel import CudaKernel
+from einloom.backend.gpu.cuda.pieces import Way, pieces, way_of
+from einloom.backend.gpu.launch import Card
+from einloom.backend.gpu.product import engine_of
+from einloom.backend.spec import ArraySpec
+
+Sizes = tuple[int, ...]
+
+
+class Sort(NamedTuple):
+    """A case: sizes of batch, rows, columns and terms, how it is dealt, and what its operands hold."""
+
+    batch: Sizes
+    rows: Sizes
+    columns: Sizes
+    terms: Sizes
+    way: Way
+    holds: str = "integers"
+    far: bool = False
+
+
+SORTS = [
+    Sort((), (130,), (150,), (40,), Way(128, False, 1)),
+    Sort((2,), (9, 15), (3, 44), (5, 8), Way(128, True, 1), "numbers"),
+    Sort((3,), (129,), (100,), (33,), Way(96, False, 1), "numbers"),
+    Sort((), (40, 7), (30,), (2, 35, 2), Way(96, False, 3), "numbers"),
+    Sort((), (24,), (270,), (36,), Way(96, True, 1)),
+    Sort((2,), (5,), (63,), (130,), Way(96, True, 2), "numbers"),
+    Sort((), (140,), (4,), (96,), Way(128, False, 2), "nothing finite"),
+    Sort((2,), (140,), (30,), (40,), Way(96, False, 1), "tiny"),
+    Sort((), (30,), (200,), (40,), Way(96, True, 1), "huge"),
+    Sort((), (1,), (700,), (1,), Way(128, True, 1), "numbers"),
+    Sort((2,), (9, 15), (3, 44), (5, 8), Way(128, True, 1), "numbers", True),
+    Sort((), (140,), (4,), (96,), Way(128, False, 2), "nothing finite", True),
+]
+
+
+def held(sort: Sort, rng: np.random.Generator, count: int) -> Any:
+    """Numbers of an operand."""
+    if sort.holds == "integers":
+        return rng.integers(-600, 601, count).astype("f4")
+    x = rng.standard_normal(count).astype("f4")
+    if sort.holds == "nothing finite":
+        x[rng.integers(0, count, 3)] = np.inf, -np.inf, np.nan
+    if sort.holds == "tiny":
+        x *= np.float32(2) ** rng.integers(-120, 40, count).astype("f4")
+        x[rng.integers(0, count, count // 4)] = 0
+    if sort.holds == "huge":
+        x = np.abs(x) * np.float32(2) ** rng.integers(-60, 1, count).astype("f4")
+        x[rng.integers(0, count, 5)] = np.finfo("f4").max, -3.4e38, 3.39e38, 1e38, 0
+    return x
+
+
+class Case:
+    """Operands whose axes lie in some order, one element behind where memory begins, maybe backwards."""
+
+    def __init__(self, number: int, sort: Sort) -> None:
+        rng = np.random.default_rng(number)
+        labels = iter("abcdefghijklmnop")
+        groups = sort[:4]
+        b, m, n, k = ("".join(next(labels) for _ in group) for group in groups)
+        sizes = dict(zip(b + m + n + k, (x for group in groups for x in group), strict=True))
+        self.terms = (b + m + k, b + n + k)
+        self.operands: list[Any] = []
+        for term in self.terms:
+            order = rng.permutation(len(term)) if number % 2 else np.arange(len(term))
+            memory = held(sort, rng, math.prod(sizes[x] for x in term) + 1)
+            x = memory[number % 3 != 0 :][: memory.size - 1]
+            x = x.reshape([sizes[term[axis]] for axis in order])
+            if number % 3 == 2:
+                x = x[..., ::-1]
+            self.operands.append(x.transpose(np.argsort(order)))
+        shape = tuple(sizes[x] for x in b + m + n)
+        parts = (sort.way.parts,) if sort.way.parts > 1 else ()
+        self.out, self.memory = guarded((*parts, *shape), "f4")
+        self.equation = f"{','.join(self.terms)}->{b + m + n}"
+        self.has_parts = bool(parts)
+        axes = [
+            tuple(self.stride(operand, label) for label in group)
+            for group in (b, m, n, k)
+            for operand in (0, 1)
+        ]
+        arguments = [(group, axes[2 * i], axes[2 * i + 1]) for i, group in enumerate(groups)]
+        with pytest.MonkeyPatch.context() as patch:
+            if sort.far:
+                patch.setattr(module, "index_type", lambda *layouts: "long long")
+            make = module._made if sort.far else pieces
+            begins = tuple(number % 3 == 0 and x.ctypes.data % 16 == 0 for x in self.operands)
+            found = make(*arguments, sort.way, 1 + number % 4, begins)  # type: ignore[arg-type]
+        assert found.wide == sort.far
+        self.kernel: CudaKernel = found
+
+    def stride(self, operand: int, label: str) -> int:
+        term, x = self.terms[operand], self.operands[operand]
+        return x.strides[term.index(label)] // x.itemsize if label in term else 0
+
+    def run(self, emulator: Emulator) -> Any:
+        named = dict(zip(("lhs", "rhs"), self.operands, strict=True)) | {"out": self.out}
+        emulator(self.kernel, *(named[name] for name in self.kernel.arrays))
+        with np.errstate(all="ignore"):
+            return self.out.sum(axis=0) if self.has_parts else self.out
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Case], Emulator]:
+    cases = [Case(number, sort) for number, sort in enumerate(SORTS)]
+    return cases, Emulator([case.kernel for case in cases], tmp_path_factory.mktemp("pieces"))
+
+
+@needs_compiler
+@pytest.mark.parametrize("number", range(len(SORTS)))
+def test_products(made: tuple[list[Case], Emulator], number: int) -> None:
+    cases, emulator = made
+    case = cases[number]
+    found = case.run(emulator)
+    x, y = (one.astype("f8") for one in case.operands)
+    with np.errstate(all="ignore"):
+        want = np.einsum(case.equation, x, y)
+        sizes = np.einsum(case.equation, np.abs(x), np.abs(y))
+        as_float = want.astype("f4")
+    assert untouched(case.memory)
+    if SORTS[number].holds == "integers":
+        np.testing.assert_array_equal(found, want)
+        return
+    is_finite = np.isfinite(as_float)
+    np.testing.assert_array_equal(found[~is_finite], as_float[~is_finite])
+    terms = math.prod(SORTS[number].terms)
+    error = np.abs(found[is_finite] - want[is_finite])
+    assert (error <= (2 + terms / 8) * 2.0**-24 * sizes[is_finite] + 2.0**-149).all()
+
+
+# ---- as a rung of products ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small products go there as well."""
+    monkeypatch.setattr(tiles, "WORTH_IT", 0)
+    monkeypatch.setattr(tiles, "AHEAD", 1e9)
+    for one in (tiles, launch):
+        monkeypatch.setattr(one, "card_of", lambda xp: Card(90, 2, 227 << 10))
+
+
+def there(x: Any) -> Any:
+    return x.view(DeviceArray)
+
+
+@needs_compiler
+def test_a_rung(many: None, rng: np.random.Generator) -> None:
+    """Called, called again, where an operand begins elsewhere, and where the result does not lie in rows."""
+    x = rng.integers(-8, 9, (2, 5, 70, 2)).astype("f4")
+    y = rng.integers(-8, 9, (70, 2, 9, 5)).astype("f4")[..., ::-1]
+    attrs = {"batch": ((0,), (1,)), "contracting": ((2,), (0,))}
+    want = np.einsum("bmkn,kbpq->bmnpq", x, y)
+    elsewhere = np.zeros(x.size + 1, "f4")[1:].reshape(x.shape)
+    elsewhere[...] = x
+    with launches() as launched:
+        for one in (x, x, elsewhere, x):
+            found = COMPILING.apply("dot_general", attrs, there(one), there(y))
+            np.testing.assert_array_equal(found.view(np.ndarray), want)
+    assert launched == ["pieces"] * 4
+    room = np.zeros((*want.shape, 2), "f4")
+    with launches() as launched:
+        COMPILING.apply("dot_general", attrs, there(x), there(y), out=there(room)[..., 1])
+    assert "pieces" not in launched
+    np.testing.assert_array_equal(room[..., 1], want)
+    with launches() as launched:
+        total = COMPILING.apply("dot_general_add", attrs, there(x), there(y), there(want))
+    assert launched == ["pieces"]  # and what it adds up is added to
+    np.testing.assert_array_equal(total.view(np.ndarray), 2 * want)
+
+
+@needs_compiler
+def test_parts_are_added(many: None, rng: np.random.Generator) -> None:
+    x = rng.integers(-8, 9, (20, 6000)).astype("f4")
+    y = rng.integers(-8, 9, (6000, 30)).astype("f4")
+    assert way_of(1, 20, 30, 6000, 2)[0].parts == 2
+    with launches() as launched:
+        found = COMPILING.apply("matmul", {}, there(x), there(y))
+    assert launched == ["pieces"]
+    np.testing.assert_array_equal(found.view(np.ndarray), x @ y)
+
+
+def rung(dtype: str = "float32", m: int = 9, n: int = 9, k: int = 50) -> str:
+    return engine_of(
+        COMPILING.xp,
+        "matmul",
+        {},
+        (ArraySpec(np.dtype(dtype), (m, k)), ArraySpec(np.dtype(dtype), (k, n))),
+    )
+
+
+def test_what_goes_there(many: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rung() == "pieces"
+    assert rung("float64") == rung("complex64") == rung("float16") == rung(k=24) == "gemm"
+    for precision in ("ieee", "tf32", "bfloat16"):
+        with einloom.options(precision=precision):
+            assert rung() == "gemm"
+    monkeypatch.setattr(tiles, "has_features", lambda xp: False)
+    assert rung() == "gemm"
+    monkeypatch.undo()
+    assert rung() == "gemm"
+    for card in (Card(80, 108, 163 << 10), Card(100, 148, 227 << 10), Card(0, 0, 48 << 10)):
+        monkeypatch.setattr(tiles, "card_of", lambda xp, card=card: card)
+        assert rung(m=4096, n=4096, k=4096) == "gemm"
+
+
+def test_how_much_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured to be ahead of cuBLAS, and by how much it is thought to be."""
+    monkeypatch.setattr(tiles, "card_of", lambda xp: Card(90, 132, 227 << 10))
+    for sizes in ((3136, 3136, 3136), (144384, 376, 384), (384, 376, 144384), (8064, 84, 8064), (96, 592704, 96)):
+        assert rung("float32", *sizes) == "pieces"
+    for sizes in ((256, 256, 256), (9600, 9600, 32), (147456, 24, 384), (40, 40, 100000)):
+        assert rung("float32", *sizes) == "gemm"
+
+
+def test_too_little_shared_memory(
+    many: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    monkeypatch.setattr(tiles, "card_of", lambda xp: Card(90, 2, 99 << 10))
+    x, y = (rng.standard_normal(shape, "f4") for shape in ((40, 30), (30, 50)))
+    with launches() as launched:
+        found = COMPILING.apply("matmul", {}, there(x), there(y))
+    assert launched == []
+    np.testing.assert_allclose(found.view(np.ndarray), x @ y, rtol=1e-5, atol=1e-5)
+
+
+def test_every_way_fits(rng: np.random.Generator) -> None:
+    """Each part has a step, and blocks have work."""
+    for sizes in rng.integers(1, 3000, (300, 4)):
+        batch, m, n, k = map(int, (1 + sizes[0] % 5, *sizes[1:]))
+        way, seconds = way_of(batch, m, n, k, 132)
+        assert 1 <= way.parts <= -(-k // 32)
+        assert seconds > 0
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "compute_90a"])
+def test_compiles(architecture: str) -> None:
+    kernels = [Case(number, sort).kernel for number, sort in enumerate(SORTS)]
+    ptx = compile_all(kernels, architecture)
+    assert ("wgmma.mma_async" in ptx) == (architecture == "compute_90a")
