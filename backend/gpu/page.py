@@ -23,7 +23,7 @@ _ON_H200 = """
 RAN: dict[str, str] = dict.fromkeys(_ON_H200.split(), "NVIDIA H200, 2026-11-27")
 """Card and date of the last complete run of an op's laws on a GPU; an op that is not here has run on none."""
 for _op in ("dot_general", "dot_general_add", "matmul", "sum_product"):
-    RAN[_op] += ", its tiles of few terms by hand alone"
+    RAN[_op] += ", in pieces without copies before"
 WAYS = {
     "elementwise": "ufuncs of CuPy, one launch each",
     "structural": "copies of CuPy",
@@ -32,7 +32,7 @@ WAYS = {
     "order": "stable sorts of CuPy",
     "indexing": "one `take` of places made on the device",
     "windows": "a copy for each tap",
-    "contraction": "own kernels for small ones and few terms, cuBLAS, cuTENSOR where it is installed",
+    "contraction": "own kernels for small ones, few terms, float32; cuBLAS; cuTENSOR if installed",
     "host": "scalars on the device",
     "fft": "cuFFT",
 }

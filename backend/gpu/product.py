@@ -130,11 +130,11 @@ class Product:
                 self._know(left, right, target, multiply)
                 return target
         if rung in ("thin", "pieces"):
-            multiply = self._in_tiles(rung, lhs, rhs)
-            if multiply is not None:
+            in_tiles = self._in_tiles(rung, lhs, rhs)
+            if in_tiles is not None:
                 target = self._target(self.read, out)
-                multiply(lhs, rhs, target)
-                self._know(lhs, rhs, target, multiply)
+                in_tiles(lhs, rhs, target)
+                self._know(lhs, rhs, target, in_tiles)
                 return target
         if rung == "cutensor":
             left, right = (
@@ -200,7 +200,8 @@ class Product:
             how = self.xp, dims, self.read, self.precision
             if is_thin(*how, lhs, rhs):
                 return "thin"
-            if is_in_pieces(*how, self._bytes_to_copy(lhs, rhs), lhs, rhs):
+            to_copy = 0 if self.is_one_call(lhs, rhs) else self._bytes_to_copy(lhs, rhs)
+            if is_in_pieces(*how, to_copy, lhs, rhs):
                 return "pieces"
         if self.is_one_call(lhs, rhs):
             return "gemm"

@@ -5,7 +5,8 @@ They were measured on one sort of card, against cuBLAS there, and go to no other
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,11 +14,14 @@ from ..rules import DotDims
 from ..spec import Axes
 from .arrays import element_strides
 from .blas import Multiply
-from .cuda.pieces import FEATURES, pieces, way_of
-from .cuda.thin import BLOCKS, MOST_TERMS, TILES, Axes as Group, in_tiles, thin
+from .cuda.layout import row_major
+from .cuda.pieces import pieces, way_of
+from .cuda.thin import BLOCKS, MOST_TERMS, TILES, in_tiles, thin
+from .cuda.thin import Axes as Group
 from .launch import card_of, has_features, launcher
 from .memory import address
 from .modules import Array, Module
+from .move import contiguous
 
 CAPABILITY = 90
 TILES_EACH = 8  # of a block, so that the last of them keep few blocks waiting
@@ -25,11 +29,12 @@ MULTIPLIED = 1.1 * MOST_TERMS
 """Multiplications for each number of the result in tiles that are partly behind its ends: those that were
 measured, and a tenth."""
 BLAS_SPEED = 43e12
-"""Operations on float32 that cuBLAS did in a second on an H200 (41 to 51e12), those behind the last row and column of its
-tiles included."""
+"""Operations on float32 that cuBLAS did in a second on an H200 (41 to 51e12), those behind the last row and
+column of its tiles included."""
 COPY_SPEED = 1.5e12  # bytes that are copied in a second, each read and written
 CALL = 3e-6  # seconds of a launch, and of a copy besides
 AHEAD = 0.9  # pieces must be this much sooner than cuBLAS, by what is estimated
+DENSE = 8  # numbers side by side: what memory gives at a time
 WORTH_IT = 1 << 30  # operations of a product below which nobody looks
 
 
@@ -56,9 +61,11 @@ ROUNDED = ("tf32", "bfloat16")  # what cuBLAS is asked for
 
 def in_thin(xp: Module, dims: DotDims, dtype: Any, lhs: Array, rhs: Array) -> Multiply | None:
     """None where an operand lies between elements, or a block has too little shared memory."""
-    groups, card = _groups(dims, lhs, rhs), card_of(xp)
-    if groups is None:
+    strides, card = (element_strides(lhs), element_strides(rhs)), card_of(xp)
+    if None in strides:
         return None
+    summed = tuple(zip(dims.lhs_contracting, dims.rhs_contracting, strict=True))
+    groups = _groups(dims, lhs, rhs, strides, summed)
     kernel = thin(dtype.name, *groups, BLOCKS * card.processors)
     if kernel is None or kernel.shared > card.shared_memory:
         return None
@@ -81,14 +88,53 @@ def is_in_pieces(
     if card.capability != CAPABILITY or not has_features(xp):
         return False
     _, seconds = way_of(dims.batch, dims.m, dims.n, dims.k, card.processors)
-    otherwise = 2 * dims.batch * _in_blas(dims.m) * _in_blas(dims.n) * dims.k / BLAS_SPEED + CALL
-    if to_copy:
-        otherwise += to_copy / COPY_SPEED + CALL
-    return (
-        seconds < AHEAD * otherwise
-        and _is_dense_somewhere(lhs, dims.lhs_free + dims.lhs_contracting)
-        and _is_dense_somewhere(rhs, dims.rhs_free + dims.rhs_contracting)
-    )
+    seconds += _copying(_lying(dims, lhs, rhs).to_copy)
+    in_tiles = 2 * dims.batch * _in_blas(dims.m) * _in_blas(dims.n) * dims.k
+    return seconds < AHEAD * (in_tiles / BLAS_SPEED + CALL + _copying(to_copy))
+
+
+def _copying(nbytes: int) -> float:
+    return nbytes / COPY_SPEED + CALL if nbytes else 0.0
+
+
+class Lying(NamedTuple):
+    """How operands are read in pieces.
+
+    Attributes:
+        to_copy: bytes that are copied first.
+        summed: pairs of contracted axes, in the order of terms.
+        orders: axes of each operand in the order in which it is copied, None where it stays.
+    """
+
+    to_copy: int
+    summed: tuple[tuple[int, int], ...]
+    orders: tuple[Axes | None, Axes | None]
+
+
+def _lying(dims: DotDims, lhs: Array, rhs: Array) -> Lying:
+    """Terms are read in the order in which they lie in either operand. In each, terms or else rows (columns)
+    that are neighbours must lie side by side, or it is copied: read from all over the memory it would take
+    longer by far."""
+    pairs = list(zip(dims.lhs_contracting, dims.rhs_contracting, strict=True))
+    sides = ((lhs, dims.lhs_batch, dims.lhs_free), (rhs, dims.rhs_batch, dims.rhs_free))
+    found = []
+    for side in (0, 1):
+        strides = sides[side][0].strides
+        order = sorted(pairs, key=lambda pair: -abs(strides[pair[side]]))
+        to_copy, orders = 0, []
+        for k, (x, batch, free) in enumerate(sides):
+            terms = tuple(pair[k] for pair in order)
+            lies = _is_dense(x, terms) or _is_dense(x, free)
+            to_copy += 0 if lies else int(x.nbytes)
+            orders.append(None if lies else (*batch, *free, *terms))
+        found.append(Lying(to_copy, tuple(order), (orders[0], orders[1])))
+    return min(found, key=lambda one: one.to_copy)
+
+
+def _is_dense(x: Array, axes: Axes) -> bool:
+    """Whether some numbers lie side by side, or backwards, along axes that are walked in this order."""
+    axes = tuple(axis for axis in axes if x.shape[axis] != 1)
+    return bool(axes) and abs(x.strides[axes[-1]]) == x.itemsize and x.shape[axes[-1]] >= DENSE
 
 
 def _in_blas(n: int) -> int:
@@ -97,11 +143,17 @@ def _in_blas(n: int) -> int:
 
 
 def in_pieces(xp: Module, dims: DotDims, lhs: Array, rhs: Array) -> Multiply | None:
-    """None where an operand lies between elements, or a block has too little shared memory. Where operands begin
-    may differ from call to call."""
-    groups, card = _groups(dims, lhs, rhs), card_of(xp)
-    if groups is None:
+    """None where an operand lies between elements, or a block has too little shared memory. Where operands
+    begin may differ from call to call."""
+    found, card = (element_strides(lhs), element_strides(rhs)), card_of(xp)
+    lying = _lying(dims, lhs, rhs)
+    left, right = (
+        strides if order is None else _row_major(x, order)
+        for x, strides, order in zip((lhs, rhs), found, lying.orders, strict=True)
+    )
+    if left is None or right is None:
         return None
+    groups = _groups(dims, lhs, rhs, (left, right), lying.summed)
     way, _ = way_of(dims.batch, dims.m, dims.n, dims.k, card.processors)
     kernels = {
         begin: pieces(*groups, way, card.processors, begin)
@@ -112,6 +164,10 @@ def in_pieces(xp: Module, dims: DotDims, lhs: Array, rhs: Array) -> Multiply | N
     starts = {begin: launcher(xp, kernel) for begin, kernel in kernels.items()}
 
     def multiply(lhs: Array, rhs: Array, out: Array) -> None:
+        lhs, rhs = (
+            x if order is None else contiguous(xp, x.transpose(order))
+            for x, order in zip((lhs, rhs), lying.orders, strict=True)
+        )
         target = out if way.parts == 1 else xp.empty((way.parts, *out.shape), out.dtype)
         start = starts[address(lhs) % 16 == 0, address(rhs) % 16 == 0]
         start(target, *((rhs, lhs) if way.swaps else (lhs, rhs)))
@@ -121,11 +177,17 @@ def in_pieces(xp: Module, dims: DotDims, lhs: Array, rhs: Array) -> Multiply | N
     return multiply
 
 
-def _groups(dims: DotDims, lhs: Array, rhs: Array) -> tuple[Group, Group, Group, Group] | None:
+def _row_major(x: Array, order: Axes) -> tuple[int, ...]:
+    """Strides of the axes of x in a copy that has them in this order."""
+    strides = row_major(tuple(x.shape[axis] for axis in order))
+    return tuple(strides[order.index(axis)] for axis in range(x.ndim))
+
+
+def _groups(
+    dims: DotDims, lhs: Array, rhs: Array, strides: Any, summed: Sequence[tuple[int, int]]
+) -> tuple[Group, Group, Group, Group]:
     """Axes of the batch, rows, columns and terms with their strides in both operands."""
-    left, right = element_strides(lhs), element_strides(rhs)
-    if left is None or right is None:
-        return None
+    left, right = strides
 
     def axes(of_lhs: Axes, of_rhs: Axes) -> Group:
         shape = [lhs.shape[a] for a in of_lhs] or [rhs.shape[b] for b in of_rhs]
@@ -140,7 +202,7 @@ def _groups(dims: DotDims, lhs: Array, rhs: Array) -> tuple[Group, Group, Group,
         axes(dims.lhs_batch, dims.rhs_batch),
         axes(dims.lhs_free, ()),
         axes((), dims.rhs_free),
-        axes(dims.lhs_contracting, dims.rhs_contracting),
+        axes(tuple(i for i, _ in summed), tuple(j for _, j in summed)),
     )
 
 

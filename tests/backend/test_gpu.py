@@ -421,7 +421,7 @@ def test_launch() -> None:
 
     xp: Any = SimpleNamespace(RawKernel=raw_kernel)
     kernel: Any = SimpleNamespace(
-        source="__global__", name="f", grid=(1, 1, 1), block=(32, 1, 1), shared=0,
+        source="__global__", name="f", grid=(1, 1, 1), block=(32, 1, 1), shared=0, features="",
         parameters=lambda: np.array([5, 1], np.int32),
     )  # fmt: skip
     assert can_launch(xp)

@@ -3,28 +3,32 @@
     x = high + middle + low,  each the nearest of bfloat16 (8 digits in base 2) to what is left: exactly x
     x y = high high + (high middle + middle high) + (high low + middle middle + low high) + rest
 
-What is left out, middle low + low middle + low low, is at most 2**-24 |x y|, and 2**-27 of it on average: no
-more than a rounding of float32, of which a sum has one for each term. Tensor cores add up 16 terms at a time,
-small products first; these partial sums are added in float32, each rounded to nearest, so that a sum has a
-sixteenth of the roundings that one term after another has. Numbers of which a piece would be out of range
-(infinite, NaN, 2**128 - 2**119 and more, or nonzero and below 2**-100) are found while they are taken apart, or in
-the sums: the tile of the result that they are part of is computed again, by plain multiplications and additions of
-float32. Integers whose products and sums float32 holds are exact.
+What is left out, middle low + low middle + low low, is at most 2**-24 |x y|, and 2**-27 of it on average:
+no more than a rounding of float32, of which a sum has one for each term. Tensor cores add up 32 terms at a
+time, small products first; these partial sums are added in float32, each rounded to nearest. So a sum has a
+thirty-second of the roundings that one term after another has. On an H200 errors of random numbers were a
+quarter to a half of those of cuBLAS. Integers whose products and sums float32 holds are exact.
 
-A block goes from tile to tile. While tensor cores multiply the pieces of 32 terms, in one of two buffers of
-shared memory, threads take apart those of the next 32, and read those after. Rows, columns and terms may lie
-anywhere in the operands, so that nothing is copied before. Where tiles are few, the terms of each are dealt among
-several blocks, whose sums are added afterwards.
+Where a piece would be out of range, the tile of the result is computed again, by plain multiplications and
+additions of float32: sums that are not finite tell that a number was infinite, NaN or 2**128 - 2**119 and
+more; numbers below 2**-100 other than 0 are found while they are taken apart, and matter where the tile has a
+sum below 2**-40. (The bound of the error does not hold where numbers below 2**-109 meet others above 2**50.)
+
+A block goes from tile to tile. Its two groups of four warps take turns at the tensor cores: while one
+multiplies 32 terms, the other adds what it has multiplied and takes apart the next. Pieces of lhs stay in
+registers, those of rhs are in shared memory, in four buffers by turns; numbers are read a step before they
+are taken apart. Rows, columns and terms may lie anywhere in the operands, so that nothing need be copied
+before. Where tiles are few, the terms of each are dealt among several blocks, whose sums are added after.
 
 G. Henry, P. T. P. Tang, A. Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for
-higher-precision computations", 2019 (arXiv:1904.06376); that tensor cores do not round to nearest, and sums are
-better made outside: H. Ootomo, R. Yokota, "Recovering single precision accuracy from tensor cores while
+higher-precision computations", 2019 (arXiv:1904.06376); that tensor cores do not round to nearest, and sums
+are better made outside: H. Ootomo, R. Yokota, "Recovering single precision accuracy from tensor cores while
 surpassing the FP32 theoretical peak performance", 2022 (arXiv:2203.03341).
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from .kernel import CudaKernel, kept
@@ -67,7 +71,7 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
     Gates& empty = *(Gates*)(&full + 1);
     const int count = (int)g.summed.count, steps = (count + STEP - 1) / STEP;
     Walk<Index> now, reading, coming;
-    const Index end = g.count;
+    const Index end = g.count, next_unit = (Index)gridDim.x;
     now.go_to((Index)blockIdx.x, g.parts, steps);
     if (now.unit >= end) return;
     reading = coming = now;
@@ -123,7 +127,7 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
     sums.clear();
     for (int n = 0;; ++n) {
         const int here = n % BUFFERS, next = (n + 1) % BUFFERS;
-        const bool is_last = now.step + 1 == now.last, goes_on = !is_last || now.unit + (Index)gridDim.x < end;
+        const bool is_last = now.step + 1 == now.last, goes_on = !is_last || now.unit + next_unit < end;
 #ifndef EINLOOM_GROUPS
         __syncthreads();
 #endif
@@ -216,17 +220,17 @@ class Way(NamedTuple):
     parts: int
 
 
-STEP_TIME = {128: 1.65e-6, 96: 1.35e-6}
-TILE_TIME = {128: 4.5e-6, 96: 4e-6}  # of a tile besides its steps
+STEP_TIME = {128: 1.85e-6, 96: 1.45e-6}
+TILE_TIME = {128: 3e-6, 96: 4e-6}  # of a tile besides its steps
 PART_TIME, MEMORY_SPEED = 8e-6, 2.5e12
-"""Seconds, and bytes in a second, by which products were predicted within some 15 % on an H200: steps of tiles of so
-many columns, what a tile takes besides, and adding up parts."""
+"""Seconds, and bytes in a second, by which products were predicted within some 15 % on an H200: steps of
+tiles of so many columns, what a tile takes besides, and adding up parts."""
 MOST_PARTS = 64
 
 
-@cache
+@lru_cache(4096)
 def way_of(batch: int, m: int, n: int, k: int, processors: int) -> tuple[Way, float]:
-    """The way in which so many products of m x k and k x n matrices are likely done soonest, and the seconds.
+    """The way in which `batch` products of m x k and k x n matrices are likely sooner, and the seconds.
 
     >>> way_of(1, 4096, 4096, 4096, 132)[0]
     Way(columns=128, swaps=False, parts=1)
@@ -265,7 +269,8 @@ def pieces(
 
     Args:
         batch, rows, columns, summed: axes of the result, which is row-major in this order, and the contracted
-            ones; strides in the operand that has no such axis are not looked at. No size is 0.
+            ones, in the order in which terms are read; strides in the operand that has no such axis are not
+            looked at. No size is 0.
         way: how it is dealt among blocks.
         processors: multiprocessors of the card.
         aligned: whether lhs and rhs begin at multiples of 16 bytes.
@@ -299,26 +304,22 @@ def _made(
     sides = [layout(rows[0], rows[1]), layout(columns[0], columns[2])]
     across = sides[1].count
     numbers = [sides[0].count * across, 0, across, 1]  # from matrix to matrix, part, row, column
-    arrays = (1, 2)
     if way.swaps:
         batch, summed = ((axes[0], axes[2], axes[1]) for axes in (batch, summed))
         sides.reverse()
         aligned = aligned[1], aligned[0]
         numbers[2:] = 1, across
-    of_batch, of_summed = layout(*batch), layout(*summed, keep_order=False)
+    of_batch, of_summed = layout(*batch), layout(*summed)
     of_rows, of_columns = sides
     numbers[1] = of_batch.count * numbers[0]
     tiles = -(-of_rows.count // ROWS), -(-of_columns.count // wide)
     count = of_batch.count * tiles[0] * tiles[1] * parts
-    behind = (
-        of_rows.count + ROWS,
-        of_columns.count + wide,
-    )  # a tile may end behind the last
-    reach = layout((parts * numbers[1] + count + sum(behind),), (1,))
+    behind = of_rows.count + ROWS + of_columns.count + wide  # a tile may end behind the last
+    reach = layout((parts * numbers[1] + count + behind,), (1,))
     index = index_type(of_batch, of_rows, of_columns, of_summed, reach)
     lies = [
         _lies(of_summed, of_batch, array, side, begins)
-        for array, side, begins in zip(arrays, sides, aligned, strict=True)
+        for array, side, begins in zip((1, 2), sides, aligned, strict=True)
     ]
     many = wide // 2
     source, name = unit(
@@ -364,7 +365,7 @@ def _made(
 
 
 def _lies(summed: Layout, batch: Layout, array: int, side: Layout, begins: bool) -> tuple[str, str]:
-    """Whether terms of an operand lie denser than rows or columns do; and how much of it can be read at once."""
+    """Whether terms of an operand lie denser than rows or columns do; and what can be read of it at once."""
     inner = min((abs(axis[array]) for axis in summed.axes), default=1 << 62)
     along = inner < min((abs(axis[1]) for axis in side.axes), default=1 << 62)
     terms, places = (

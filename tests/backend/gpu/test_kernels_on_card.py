@@ -153,14 +153,16 @@ PIECES = {  # equation and sizes: in parts, batches, the transpose; of whatever 
     "of several axes": ("aibk,bcjk->aijc", {"a": 40, "i": 40, "b": 20, "j": 30, "c": 45, "k": 33}),
     "in batches": ("bmk,bkn->bmn", {"b": 3, "m": 1501, "n": 1090, "k": 410}),
     "of few rows": ("km,kn->mn", {"m": 96, "n": 200000, "k": 128}),
+    "copied first": ("jnim,kmln->ijkl", {"i": 40, "j": 30, "k": 40, "l": 30, "m": 30, "n": 40}),
 }
 
 
 @pytest.mark.parametrize("holds", ["integers", "numbers", "what is not finite", "tiny numbers"])
 @pytest.mark.parametrize("name", PIECES)
 def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
-    """Where the card multiplies float32 in pieces: integers to the last bit, others no worse than one term after
-    another; called, called again, and on arrays that begin elsewhere."""
+    """Where the card multiplies float32 in pieces: integers to the last bit, others much closer than one term
+    after another is sure to be, and those that pieces do not hold as close as that is likely to be; called,
+    called again, and on arrays that begin elsewhere."""
     gpu: Any = backend.get("gpu")
     equation, sizes = PIECES[name]
     left, right, out = equation.replace("->", ",").split(",")
@@ -192,7 +194,7 @@ def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
     )
     want = wide.astype("f4")
     is_finite = gpu.xp.isfinite(want)
-    memory = gpu.xp.empty(a.size + 1, "f4")[1:].reshape(a.shape)
+    memory = gpu.xp.empty(a.size + 1, "f4")[1:].reshape(a.shape)  # where nothing is read at once
     memory[...] = a
     for one in (a, a, memory):
         found = einloom.einsum(equation, one, b)
@@ -201,7 +203,8 @@ def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
             gpu.xp.testing.assert_array_equal(found, want)
         error = gpu.xp.abs(found - wide)[is_finite]
         terms = product.dims.k
-        assert bool((error <= (2 + terms / 100) * 2.0**-24 * sums[is_finite] + 2.0**-149).all())
+        most = terms / 100 if holds == "numbers" else 2 * terms**0.5
+        assert bool((error <= (2 + most) * 2.0**-24 * sums[is_finite] + 2.0**-149).all())
     with einloom.options(precision="ieee"):
         same = einloom.einsum(equation, a, b)
     gpu.xp.testing.assert_array_equal(same[~is_finite], want[~is_finite])

@@ -20,6 +20,7 @@ from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.cuda.pieces import Way, pieces, way_of
 from einloom.backend.gpu.launch import Card
 from einloom.backend.gpu.product import engine_of
+from einloom.backend.rules import dot_dims
 from einloom.backend.spec import ArraySpec
 
 Sizes = tuple[int, ...]
@@ -166,10 +167,10 @@ def there(x: Any) -> Any:
 @needs_compiler
 def test_a_rung(many: None, rng: np.random.Generator) -> None:
     """Called, called again, where an operand begins elsewhere, and where the result does not lie in rows."""
-    x = rng.integers(-8, 9, (2, 5, 70, 2)).astype("f4")
-    y = rng.integers(-8, 9, (70, 2, 9, 5)).astype("f4")[..., ::-1]
-    attrs = {"batch": ((0,), (1,)), "contracting": ((2,), (0,))}
-    want = np.einsum("bmkn,kbpq->bmnpq", x, y)
+    x = rng.integers(-8, 9, (2, 5, 2, 70)).astype("f4")
+    y = rng.integers(-8, 9, (70, 2, 9, 8)).astype("f4")[..., ::-1]
+    attrs = {"batch": ((0,), (1,)), "contracting": ((3,), (0,))}
+    want = np.einsum("bmnk,kbpq->bmnpq", x, y)
     elsewhere = np.zeros(x.size + 1, "f4")[1:].reshape(x.shape)
     elsewhere[...] = x
     with launches() as launched:
@@ -186,6 +187,26 @@ def test_a_rung(many: None, rng: np.random.Generator) -> None:
         total = COMPILING.apply("dot_general_add", attrs, there(x), there(y), there(want))
     assert launched == ["pieces"]  # and what it adds up is added to
     np.testing.assert_array_equal(total.view(np.ndarray), 2 * want)
+
+
+@needs_compiler
+def test_what_is_copied_first(many: None, rng: np.random.Generator) -> None:
+    """Terms that lie side by side in each operand, but not in the same order, and nothing else does."""
+    x = rng.integers(-8, 9, (3, 9, 4, 8)).astype("f4")
+    y = rng.integers(-8, 9, (4, 8, 3, 9)).astype("f4")
+    attrs = {"batch": ((), ()), "contracting": ((1, 3), (3, 1))}
+    with launches() as launched:
+        for _ in range(2):
+            found = COMPILING.apply("dot_general", attrs, there(x), there(y))
+            np.testing.assert_array_equal(
+                found.view(np.ndarray), np.einsum("anbm,cmdn->abcd", x, y)
+            )
+    assert launched.count("pieces") == 2
+    dims = dot_dims(attrs, x.shape, y.shape)
+    assert tiles._lying(dims, x, y).orders == (None, (0, 2, 3, 1))
+    turned = {"batch": ((), ()), "contracting": ((1, 3), (1, 3))}
+    assert tiles._lying(dot_dims(turned, x.shape, x.shape), x, x).to_copy == 0
+    assert tiles._lying(dot_dims(turned, x.shape, x.shape), x, x[..., ::-1]).to_copy == 0
 
 
 @needs_compiler
@@ -226,7 +247,13 @@ def test_what_goes_there(many: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_how_much_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured to be ahead of cuBLAS, and by how much it is thought to be."""
     monkeypatch.setattr(tiles, "card_of", lambda xp: Card(90, 132, 227 << 10))
-    for sizes in ((3136, 3136, 3136), (144384, 376, 384), (384, 376, 144384), (8064, 84, 8064), (96, 592704, 96)):
+    for sizes in (
+        (3136, 3136, 3136),
+        (144384, 376, 384),
+        (384, 376, 144384),
+        (8064, 84, 8064),
+        (96, 592704, 96),
+    ):
         assert rung("float32", *sizes) == "pieces"
     for sizes in ((256, 256, 256), (9600, 9600, 32), (147456, 24, 384), (40, 40, 100000)):
         assert rung("float32", *sizes) == "gemm"
