@@ -16,7 +16,6 @@ from ..._base.caches import Cache, Quick
 from .cuda.kernel import PLAIN_SHARED
 from .modules import Module
 
-COMPILE = "_compile_module_with_cache"
 MOST_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 OPTIONS = ("-std=c++17", "--fmad=false")  # a product and a sum are two roundings, as on the CPU
 
@@ -134,17 +133,30 @@ class Architecture(str):
         return int(self.rstrip("af"))
 
 
-def has_features(xp: Module) -> bool:
-    """Whether kernels can be compiled for the features of one card alone: CuPy has no public function that
-    does."""
-    return hasattr(getattr(xp.cuda, "compiler", None), COMPILE)
+FEATURES: Cache[bool] = Cache("cuda_features", 64)
+"""What cards and compilers turned out to have, by module, card and architecture."""
+
+
+def has_features(xp: Module, features: str) -> bool:
+    """Whether kernels can be compiled for the features of one card alone, and loaded: CuPy has no public
+    function that does, so it is tried once, on nothing."""
+
+    def tried() -> bool:
+        try:
+            _compile(xp, 'extern "C" __global__ void nothing(int) {}', features)
+        except Exception:  # whatever another version of CuPy, or an older compiler, makes of it
+            return False
+        return True
+
+    return FEATURES.get_or((id(xp), _card(xp), features), tried)
+
+
+def _compile(xp: Module, source: str, features: str) -> Any:
+    return xp.cuda.compiler._compile_module_with_cache(source, OPTIONS, arch=Architecture(features))
 
 
 def _with_features(xp: Module, kernel: CudaKernel) -> Any:
-    compiled = getattr(xp.cuda.compiler, COMPILE)(
-        kernel.source, OPTIONS, arch=Architecture(kernel.features)
-    )
-    function = compiled.get_function(kernel.name)
+    function = _compile(xp, kernel.source, kernel.features).get_function(kernel.name)
     if kernel.shared > PLAIN_SHARED:
         xp.cuda.driver.funcSetAttribute(function.ptr, MOST_SHARED, shared_memory(xp))
     return function

@@ -15,7 +15,7 @@ from ..spec import Axes
 from .arrays import element_strides
 from .blas import Multiply
 from .cuda.layout import row_major
-from .cuda.pieces import pieces, way_of
+from .cuda.pieces import FEATURES, pieces, way_of
 from .cuda.thin import BLOCKS, MOST_TERMS, TILES, in_tiles, thin
 from .cuda.thin import Axes as Group
 from .launch import card_of, has_features, launcher
@@ -85,7 +85,7 @@ def is_in_pieces(
     if dtype != np.float32 or precision != "full" or operations < WORTH_IT or dims.k <= MOST_TERMS:
         return False
     card = card_of(xp)
-    if card.capability != CAPABILITY or not has_features(xp):
+    if card.capability != CAPABILITY or not has_features(xp, FEATURES):
         return False
     _, seconds = way_of(dims.batch, dims.m, dims.n, dims.k, card.processors)
     seconds += _copying(_lying(dims, lhs, rhs).to_copy)

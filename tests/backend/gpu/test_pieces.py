@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -235,13 +236,33 @@ def test_what_goes_there(many: None, monkeypatch: pytest.MonkeyPatch) -> None:
     for precision in ("ieee", "tf32", "bfloat16"):
         with einloom.options(precision=precision):
             assert rung() == "gemm"
-    monkeypatch.setattr(tiles, "has_features", lambda xp: False)
+    monkeypatch.setattr(tiles, "has_features", lambda xp, features: False)
     assert rung() == "gemm"
     monkeypatch.undo()
     assert rung() == "gemm"
     for card in (Card(80, 108, 163 << 10), Card(100, 148, 227 << 10), Card(0, 0, 48 << 10)):
         monkeypatch.setattr(tiles, "card_of", lambda xp, card=card: card)
         assert rung(m=4096, n=4096, k=4096) == "gemm"
+
+
+def test_compilers_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another signature, a compiler that does not know the card, no function of that name: no pieces."""
+    xp: Any = COMPILING.xp
+
+    def refuses(source: str, options: Any, *, arch: str) -> Any:
+        raise RuntimeError("invalid value for --gpu-architecture")
+
+    for compiler in (
+        SimpleNamespace(_compile_module_with_cache=refuses),
+        SimpleNamespace(_compile_module_with_cache=lambda source: source),
+        SimpleNamespace(),
+    ):
+        launch.FEATURES.clear()
+        monkeypatch.setattr(xp.cuda, "compiler", compiler)
+        assert not launch.has_features(xp, "90a")
+    launch.FEATURES.clear()
+    monkeypatch.undo()
+    assert launch.has_features(xp, "90a")
 
 
 def test_how_much_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -346,6 +346,8 @@ struct PieceSums {
     __device__ void finish() {
 #ifdef EINLOOM_GROUPS
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+        for (int j = 0; j < MANY; ++j) asm volatile("" : "+f"(part[j]) :: "memory");  // not read before
 #endif
     }
     __device__ void add() {
