@@ -25,6 +25,9 @@ def bind_dot_general(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec
     return run
 
 
+MANY = 1024  # terms
+
+
 def bind_matmul(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Kernel:
     return bind_dot_general(xp, matmul_attrs(inputs), inputs, output)
 
@@ -36,8 +39,10 @@ def bind_dot_general_add(xp: Module, attrs: Attrs, inputs: Inputs, output: Array
     by, of = scalar(alpha, wide), scalar(beta, wide)
 
     def run(lhs: Any, rhs: Any, acc: Any, out: Any = None) -> Any:
-        # cuBLAS adds as it writes; what has few terms is little to copy beside its result
-        is_one_call = wide == output.dtype and product.rung(lhs, rhs) in ("gemm", "thin")
+        # cuBLAS adds as it writes; what has few terms is little to copy beside its result. Where there are
+        # many, passes over the result are little beside what pieces gain
+        rungs = ("gemm", "thin") if product.dims.k >= MANY else ("gemm", "thin", "pieces")
+        is_one_call = wide == output.dtype and product.rung(lhs, rhs) in rungs
         if is_one_call and product.is_blas and (out is None or product.can_write(out)):
             target = xp.empty(output.shape, output.dtype) if out is None else out
             if beta != 0 and target is not acc:

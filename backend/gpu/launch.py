@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..._base.caches import Cache, Quick
+from ..._base.log import log
 from .cuda.kernel import PLAIN_SHARED
 from .modules import Module
 
@@ -69,7 +70,7 @@ def can_launch(xp: Module) -> bool:
 
 def launch(xp: Module, kernel: CudaKernel, *arrays: Any) -> None:
     """Queue a kernel on the current stream; `arrays` are its pointers, outputs first."""
-    key = (id(xp), id(kernel), _card(xp) if kernel.shared > PLAIN_SHARED else 0)
+    key = (id(xp), id(kernel), _card(xp) if _is_of_a_card(kernel) else 0)
     found = PREPARED.get(key)
     if found is None:
         found = _prepared(xp, kernel)
@@ -83,7 +84,7 @@ def launch(xp: Module, kernel: CudaKernel, *arrays: Any) -> None:
 
 def launcher(xp: Module, kernel: CudaKernel) -> Callable[..., None]:
     """`launch` of one kernel as a function of the arrays, for who keeps it: nothing is looked up any more."""
-    if kernel.shared > PLAIN_SHARED:  # what a function may take is set on each card
+    if _is_of_a_card(kernel):
         return partial(launch, xp, kernel)
     _, function, record = _prepared(xp, kernel)
     grid, block, shared = kernel.grid, kernel.block, kernel.shared
@@ -104,9 +105,15 @@ def _prepared(xp: Module, kernel: CudaKernel) -> tuple[CudaKernel, Any, Any]:
 def function_of(xp: Module, kernel: CudaKernel) -> Any:
     """Its text as a function, `function(grid, block, arguments)`; compiled when it is first called."""
     key: tuple[Any, ...] = (id(xp), kernel.name, kernel.source)
-    if kernel.shared > PLAIN_SHARED:  # what a function may take is set on each card
+    if _is_of_a_card(kernel):
         key = (*key, _card(xp))
     return COMPILED.get_or(key, lambda: _compiled(xp, kernel))
+
+
+def _is_of_a_card(kernel: CudaKernel) -> bool:
+    """What a function may take of shared memory is set on each card, and what is compiled for features is
+    loaded on each."""
+    return kernel.shared > PLAIN_SHARED or bool(kernel.features)
 
 
 def _card(xp: Module) -> int:
@@ -144,7 +151,10 @@ def has_features(xp: Module, features: str) -> bool:
     def tried() -> bool:
         try:
             _compile(xp, 'extern "C" __global__ void nothing(int) {}', features)
-        except Exception:  # whatever another version of CuPy, or an older compiler, makes of it
+        except (
+            Exception
+        ) as error:  # whatever another version of CuPy, or an older compiler, makes of it
+            log.info("nothing is compiled for %s: %s", features, error)
             return False
         return True
 

@@ -6,8 +6,8 @@ small      matrices of a batch too small for a call of BLAS to be worth it, prod
            where long sums are a warp's
 thin       few terms, and a large result in rows, whose bytes decide: one launch of our own that copies
            nothing, of float32 and float64
-pieces     many terms of float32, and a large result in rows, where multiplications decide: one launch of our
-           own that copies nothing
+pieces     many terms of float32, and a large result in rows, where multiplications decide: tiles of our own,
+           for which an operand is copied if neither terms nor rows of it lie side by side
 gemm       batch, free and contracted axes fuse as they lie: strided-batched cuBLAS; or they do once the
            first free axes of one operand count as a batch, for which the other stays where it is
 cutensor   they do not, copies of them would take longer than the product, cuTENSOR is there and knows the
@@ -44,7 +44,7 @@ from .launch import can_launch, launcher
 from .memory import address
 from .modules import Array, Module
 from .move import contiguous
-from .tiles import in_pieces, in_thin, is_in_pieces, is_thin
+from .tiles import in_pieces, in_thin, is_in_pieces, is_thin, may_be_in_pieces
 
 Inputs = tuple[ArraySpec, ...]
 MOST_KNOWN = 8
@@ -113,7 +113,8 @@ class Product:
     def __call__(self, lhs: Array, rhs: Array, out: Any = None, is_wide: bool = False) -> Any:
         """The product, in `out` if that is returned; else in the dtype that it is read in, or if `is_wide`
         in that which it is summed in."""
-        if not is_wide and (found := self._again(lhs, rhs, out)) is not None:
+        is_known = not is_wide or self.dtype == self.read
+        if is_known and (found := self._again(lhs, rhs, out)) is not None:
             return found
         lhs, rhs = (x.astype(self.read, copy=False) for x in (lhs, rhs))
         rung = self.rung(lhs, rhs, self._is_in_rows(out))
@@ -197,12 +198,12 @@ class Product:
         if self.has_kernel and self._is_small():
             return "small"
         if in_rows and self.has_kernel:
-            how = self.xp, dims, self.read, self.precision
-            if is_thin(*how, lhs, rhs):
+            if is_thin(self.xp, dims, self.read, self.precision, lhs, rhs):
                 return "thin"
-            to_copy = 0 if self.is_one_call(lhs, rhs) else self._bytes_to_copy(lhs, rhs)
-            if is_in_pieces(*how, to_copy, lhs, rhs):
-                return "pieces"
+            if may_be_in_pieces(dims, self.read, self.precision):
+                to_copy = 0 if self.is_one_call(lhs, rhs) else self._bytes_to_copy(lhs, rhs)
+                if is_in_pieces(self.xp, dims, to_copy, lhs, rhs):
+                    return "pieces"
         if self.is_one_call(lhs, rhs):
             return "gemm"
         most = FEW if dims.k <= SHORT else FEWER if self.is_blas and dims.k <= LONG else 0

@@ -1,6 +1,7 @@
 """Which products go to tiles of our own, and what launches them.
 
-They were measured on one sort of card, against cuBLAS there, and go to no other.
+They were measured on one card, an H200, against cuBLAS there, and go to cards of that capability alone:
+speeds are of that card, the number of multiprocessors is asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from ..rules import DotDims
 from ..spec import Axes
 from .arrays import element_strides
-from .blas import Multiply
+from .blas import PRECISIONS, Multiply
 from .cuda.layout import row_major
 from .cuda.pieces import FEATURES, pieces, way_of
 from .cuda.thin import BLOCKS, MOST_TERMS, TILES, in_tiles, thin
@@ -45,7 +46,7 @@ def is_thin(xp: Module, dims: DotDims, dtype: Any, precision: str, lhs: Array, r
     if dims.k > MOST_TERMS or name not in TILES:
         return False
     card = card_of(xp)
-    if card.capability != CAPABILITY or (name == "float32" and precision in ROUNDED):
+    if card.capability != CAPABILITY or (name == "float32" and precision in PRECISIONS):
         return False
     work = in_tiles(name, dims.batch, dims.m, dims.n, dims.k)
     return (
@@ -54,9 +55,6 @@ def is_thin(xp: Module, dims: DotDims, dtype: Any, precision: str, lhs: Array, r
         and _is_dense_somewhere(lhs, dims.lhs_free + dims.lhs_contracting)
         and _is_dense_somewhere(rhs, dims.rhs_free + dims.rhs_contracting)
     )
-
-
-ROUNDED = ("tf32", "bfloat16")  # what cuBLAS is asked for
 
 
 def in_thin(xp: Module, dims: DotDims, dtype: Any, lhs: Array, rhs: Array) -> Multiply | None:
@@ -73,24 +71,26 @@ def in_thin(xp: Module, dims: DotDims, dtype: Any, lhs: Array, rhs: Array) -> Mu
     return lambda lhs, rhs, out: start(out, lhs, rhs)
 
 
-def is_in_pieces(
-    xp: Module, dims: DotDims, dtype: Any, precision: str, to_copy: int, lhs: Array, rhs: Array
-) -> bool:
-    """Whether float32 is multiplied in pieces.
+def may_be_in_pieces(dims: DotDims, dtype: Any, precision: str) -> bool:
+    """Whether it is worth looking at the operands: those of all other products are looked at as before."""
+    operations = 2 * dims.batch * dims.m * dims.n * dims.k
+    is_float = dtype == np.float32 and precision == "full"
+    return is_float and operations >= WORTH_IT and dims.k > MOST_TERMS
+
+
+def is_in_pieces(xp: Module, dims: DotDims, to_copy: int, lhs: Array, rhs: Array) -> bool:
+    """Whether float32 is multiplied in pieces, by what that and cuBLAS are likely to take.
 
     Args:
         to_copy: bytes that would be copied for cuBLAS.
     """
-    operations = 2 * dims.batch * dims.m * dims.n * dims.k
-    if dtype != np.float32 or precision != "full" or operations < WORTH_IT or dims.k <= MOST_TERMS:
-        return False
     card = card_of(xp)
     if card.capability != CAPABILITY or not has_features(xp, FEATURES):
         return False
     _, seconds = way_of(dims.batch, dims.m, dims.n, dims.k, card.processors)
     seconds += _copying(_lying(dims, lhs, rhs).to_copy)
-    in_tiles = 2 * dims.batch * _in_blas(dims.m) * _in_blas(dims.n) * dims.k
-    return seconds < AHEAD * (in_tiles / BLAS_SPEED + CALL + _copying(to_copy))
+    covered = 2 * dims.batch * _in_blas(dims.m) * _in_blas(dims.n) * dims.k
+    return seconds < AHEAD * (covered / BLAS_SPEED + CALL + _copying(to_copy))
 
 
 def _copying(nbytes: int) -> float:
@@ -133,8 +133,17 @@ def _lying(dims: DotDims, lhs: Array, rhs: Array) -> Lying:
 
 def _is_dense(x: Array, axes: Axes) -> bool:
     """Whether some numbers lie side by side, or backwards, along axes that are walked in this order."""
-    axes = tuple(axis for axis in axes if x.shape[axis] != 1)
-    return bool(axes) and abs(x.strides[axes[-1]]) == x.itemsize and x.shape[axes[-1]] >= DENSE
+    run, step = 1, 0
+    for axis in reversed(axes):
+        n, stride = x.shape[axis], x.strides[axis]
+        if n == 1:
+            continue
+        if run == 1:
+            step = stride
+        elif stride != step * run:
+            break
+        run *= n
+    return abs(step) == x.itemsize and run >= DENSE
 
 
 def _in_blas(n: int) -> int:
@@ -146,14 +155,14 @@ def in_pieces(xp: Module, dims: DotDims, lhs: Array, rhs: Array) -> Multiply | N
     """None where an operand lies between elements, or a block has too little shared memory. Where operands
     begin may differ from call to call."""
     found, card = (element_strides(lhs), element_strides(rhs)), card_of(xp)
-    lying = _lying(dims, lhs, rhs)
-    left, right = (
-        strides if order is None else _row_major(x, order)
-        for x, strides, order in zip((lhs, rhs), found, lying.orders, strict=True)
-    )
-    if left is None or right is None:
+    if None in found:
         return None
-    groups = _groups(dims, lhs, rhs, (left, right), lying.summed)
+    lying = _lying(dims, lhs, rhs)
+    strides = tuple(
+        has if order is None else _row_major(x, order)
+        for x, has, order in zip((lhs, rhs), found, lying.orders, strict=True)
+    )
+    groups = _groups(dims, lhs, rhs, strides, lying.summed)
     way, _ = way_of(dims.batch, dims.m, dims.n, dims.k, card.processors)
     kernels = {
         begin: pieces(*groups, way, card.processors, begin)

@@ -68,6 +68,7 @@ GOOD: list[tuple[str, Any]] = [
     ("provider", "blas"),
     ("provider", "native"),
     ("precision", "full"),
+    ("precision", "ieee"),
     ("precision", "tf32"),
     ("precision", "bfloat16"),
     ("graphs", False),

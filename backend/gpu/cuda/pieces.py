@@ -12,13 +12,15 @@ quarter to a half of those of cuBLAS. Integers whose products and sums float32 h
 Where a piece would be out of range, the tile of the result is computed again, by plain multiplications and
 additions of float32: sums that are not finite tell that a number was infinite, NaN or 2**128 - 2**119 and
 more; numbers below 2**-100 other than 0 are found while they are taken apart, and matter where the tile has a
-sum below 2**-40. (The bound of the error does not hold where numbers below 2**-109 meet others above 2**50.)
+sum below 2**-40. So what is said of errors does not hold for two sorts of numbers: those below 2**-134 count
+as 0; and those below 2**-109 lose digits where the tile has factors above 2**50 as well.
 
 A block goes from tile to tile. Its two groups of four warps take turns at the tensor cores: while one
 multiplies 32 terms, the other adds what it has multiplied and takes apart the next. Pieces of lhs stay in
 registers, those of rhs are in shared memory, in four buffers by turns; numbers are read a step before they
-are taken apart. Rows, columns and terms may lie anywhere in the operands, so that nothing need be copied
-before. Where tiles are few, the terms of each are dealt among several blocks, whose sums are added after.
+are taken apart. Rows, columns and terms may lie anywhere in the operands; where nothing lies side by side,
+each number is a transaction of its own. Where tiles are few, the terms of each are dealt among several
+blocks, whose sums are added after.
 
 G. Henry, P. T. P. Tang, A. Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for
 higher-precision computations", 2019 (arXiv:1904.06376); that tensor cores do not round to nearest, and sums
@@ -176,10 +178,10 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
                         g.summed.offsets(k, term);
                         if (is_left) {
                             g.rows.offsets(place, at);
-                            x = lhs[first[0] + at[0] + term[0]];
+                            x = (lhs + first[0])[at[0] + term[0]];
                         } else {
                             g.columns.offsets(place, at);
-                            x = rhs[first[1] + at[0] + term[1]];
+                            x = (rhs + first[1])[at[0] + term[1]];
                         }
                     }
                     if (is_left) panel[i % STEP][i / STEP] = x;

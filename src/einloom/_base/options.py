@@ -70,7 +70,8 @@ class Options:
             elementwise loops below `small`; or "plain": BLAS and NumPy compute those of real and of complex
             numbers, even where kernels are faster. Factorisations are those of LAPACK in any case.
         precision: of products of float32 and complex64 on a GPU. "full": with the accuracy of float32,
-            whatever computes them; "ieee": by multiplications and additions of float32 alone; "tf32" or
+            whatever computes them (docs/gpu.md tells what of numbers below 1e-33); "ieee": by multiplications
+            and additions of float32 alone; "tf32" or
             "bfloat16": factors may be rounded to 11 or 8 digits in base 2, which is faster. Sums are those of
             float32.
         graphs: whether contractions and programs on a GPU that are called again and again become CUDA graphs

@@ -35,7 +35,9 @@ def library() -> Any:
 needs_nvrtc = pytest.mark.skipif(library() is None, reason="nvidia-cuda-nvrtc-cu12 is missing")
 
 
-def compile_all(kernels: Iterable[CudaKernel], architecture: str) -> str:
+def compile_all(
+    kernels: Iterable[CudaKernel], architecture: str, more: tuple[str, ...] = ()
+) -> str:
     """The PTX of all kernels as one program; fails with the compiler's own words."""
     kernels = list(kernels)
     text = "\n".join(dict.fromkeys(kernel.source for kernel in kernels))
@@ -43,7 +45,7 @@ def compile_all(kernels: Iterable[CudaKernel], architecture: str) -> str:
     assert not nvrtc.nvrtcCreateProgram(
         ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None
     )
-    options = (f"--gpu-architecture={architecture}".encode(), *map(str.encode, OPTIONS))
+    options = (f"--gpu-architecture={architecture}".encode(), *map(str.encode, OPTIONS + more))
     status = nvrtc.nvrtcCompileProgram(
         program, len(options), (ctypes.c_char_p * len(options))(*options)
     )

@@ -275,7 +275,7 @@ def test_precision_is_asked_for(rng: np.random.Generator) -> None:
     backend = GpuBackend(xp)
     x = there(drawn(rng, (9, 9), "float32"))
     attrs = {"batch": ((), ()), "contracting": ((1,), (0,))}
-    for asked in ("full", "tf32", "bfloat16"):
+    for asked in ("full", "ieee", "tf32", "bfloat16"):
         with options(precision=asked):
             backend.apply("dot_general", attrs, x, x)
         assert xp.routines.called[-1][1] == asked

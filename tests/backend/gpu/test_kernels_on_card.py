@@ -185,7 +185,8 @@ def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
         )
         for role, kept in (("batch", True), ("contracting", False))
     }
-    product = Product(gpu.xp, attrs, (ArraySpec(x.dtype, x.shape), ArraySpec(y.dtype, y.shape)))
+    product_specs = (ArraySpec(x.dtype, x.shape), ArraySpec(y.dtype, y.shape))
+    product = Product(gpu.xp, attrs, product_specs)
     if card_of(gpu.xp).capability == CAPABILITY:
         assert product.rung(a, b) == "pieces"
     wide, sums = (
@@ -206,8 +207,12 @@ def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
         most = terms / 100 if holds == "numbers" else 2 * terms**0.5
         assert bool((error <= (2 + most) * 2.0**-24 * sums[is_finite] + 2.0**-149).all())
     with einloom.options(precision="ieee"):
+        plain = Product(gpu.xp, attrs, product_specs)
+        assert plain.rung(a, b) != "pieces"
         same = einloom.einsum(equation, a, b)
     gpu.xp.testing.assert_array_equal(same[~is_finite], want[~is_finite])
+    error = gpu.xp.abs(same - wide)[is_finite]
+    assert bool((error <= (2 + terms) * 2.0**-24 * sums[is_finite] + 2.0**-149).all())
 
 
 # ---- cuTENSOR -----------------------------------------------------------------------------------

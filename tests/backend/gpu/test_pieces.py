@@ -15,7 +15,7 @@ from tests.backend.gpu.nvrtc import ARCHITECTURES, compile_all, needs_nvrtc
 from tests.backend.stand_in import DeviceArray
 
 import einloom
-from einloom.backend.gpu import launch, tiles
+from einloom.backend.gpu import contraction, launch, tiles
 from einloom.backend.gpu.cuda import pieces as module
 from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.cuda.pieces import Way, pieces, way_of
@@ -37,6 +37,7 @@ class Sort(NamedTuple):
     way: Way
     holds: str = "integers"
     far: bool = False
+    lies: tuple[str, str] | None = None  # axes of lhs and rhs as they lie, from where memory begins
 
 
 SORTS = [
@@ -50,6 +51,10 @@ SORTS = [
     Sort((2,), (140,), (30,), (40,), Way(96, False, 1), "tiny"),
     Sort((), (30,), (200,), (40,), Way(96, True, 1), "huge"),
     Sort((), (1,), (700,), (1,), Way(128, True, 1), "numbers"),
+    Sort((), (1,), (1,), (300,), Way(96, False, 9)),
+    Sort((2,), (150,), (70,), (200,), Way(128, False, 1), "numbers", lies=("bkm", "bkn")),
+    Sort((), (64,), (256,), (64,), Way(128, True, 2), "numbers", lies=("km", "kn")),
+    Sort((3,), (40,), (90,), (330,), Way(96, False, 3), "integers", lies=("bkm", "bnk")),
     Sort((2,), (9, 15), (3, 44), (5, 8), Way(128, True, 1), "numbers", True),
     Sort((), (140,), (4,), (96,), Way(128, False, 2), "nothing finite", True),
 ]
@@ -82,12 +87,16 @@ class Case:
         sizes = dict(zip(b + m + n + k, (x for group in groups for x in group), strict=True))
         self.terms = (b + m + k, b + n + k)
         self.operands: list[Any] = []
-        for term in self.terms:
+        letters = dict(zip("bmnk", (b, m, n, k), strict=True))
+        is_moved = number % 3 and not sort.lies
+        for side, term in enumerate(self.terms):
             order = rng.permutation(len(term)) if number % 2 else np.arange(len(term))
+            if sort.lies:
+                order = np.array([term.index(letters[role]) for role in sort.lies[side]])
             memory = held(sort, rng, math.prod(sizes[x] for x in term) + 1)
-            x = memory[number % 3 != 0 :][: memory.size - 1]
+            x = memory[1 if is_moved else 0 :][: memory.size - 1]
             x = x.reshape([sizes[term[axis]] for axis in order])
-            if number % 3 == 2:
+            if is_moved and number % 3 == 2:
                 x = x[..., ::-1]
             self.operands.append(x.transpose(np.argsort(order)))
         shape = tuple(sizes[x] for x in b + m + n)
@@ -105,7 +114,7 @@ class Case:
             if sort.far:
                 patch.setattr(module, "index_type", lambda *layouts: "long long")
             make = module._made if sort.far else pieces
-            begins = tuple(number % 3 == 0 and x.ctypes.data % 16 == 0 for x in self.operands)
+            begins = tuple(not is_moved and x.ctypes.data % 16 == 0 for x in self.operands)
             found = make(*arguments, sort.way, 1 + number % 4, begins)  # type: ignore[arg-type]
         assert found.wide == sort.far
         self.kernel: CudaKernel = found
@@ -186,8 +195,30 @@ def test_a_rung(many: None, rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(room[..., 1], want)
     with launches() as launched:
         total = COMPILING.apply("dot_general_add", attrs, there(x), there(y), there(want))
-    assert launched == ["pieces"]  # and what it adds up is added to
+    assert "pieces" not in launched  # cuBLAS adds as it writes
     np.testing.assert_array_equal(total.view(np.ndarray), 2 * want)
+
+
+@needs_compiler
+def test_added_to(many: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """Where passes over the result are little, and where cuBLAS adds as it writes."""
+    x = rng.integers(-8, 9, (40, 64)).astype("f4")
+    y = rng.integers(-8, 9, (64, 50)).astype("f4")
+    z = rng.integers(-8, 9, (40, 50)).astype("f4")
+    attrs = {"batch": ((), ()), "contracting": ((1,), (0,)), "alpha": 2, "beta": -3}
+    for many_terms, rungs in ((1, ["pieces"] * 2), (1 << 20, [])):
+        monkeypatch.setattr(contraction, "MANY", many_terms)
+        for out in (None, there(z.copy())):
+            acc = there(z) if out is None else out
+            with launches() as launched:
+                for again in range(2):
+                    if out is not None and again:
+                        continue
+                    found = COMPILING.apply(
+                        "dot_general_add", attrs, there(x), there(y), acc, out=out
+                    )
+            np.testing.assert_array_equal(found.view(np.ndarray), 2 * (x @ y) - 3 * z)
+            assert launched == rungs[: 2 if out is None else 1]
 
 
 @needs_compiler
@@ -205,6 +236,9 @@ def test_what_is_copied_first(many: None, rng: np.random.Generator) -> None:
     assert launched.count("pieces") == 2
     dims = dot_dims(attrs, x.shape, y.shape)
     assert tiles._lying(dims, x, y).orders == (None, (0, 2, 3, 1))
+    few = rng.standard_normal((5, 40, 4)).astype("f4")  # kab: its rows are one run
+    of_few = dot_dims({"batch": ((), ()), "contracting": ((0,), (0,))}, few.shape, (5, 9))
+    assert tiles._lying(of_few, few, np.zeros((5, 9), "f4")).to_copy == 0
     turned = {"batch": ((), ()), "contracting": ((1, 3), (1, 3))}
     assert tiles._lying(dot_dims(turned, x.shape, x.shape), x, x).to_copy == 0
     assert tiles._lying(dot_dims(turned, x.shape, x.shape), x, x[..., ::-1]).to_copy == 0
@@ -304,5 +338,7 @@ def test_every_way_fits(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("architecture", [*ARCHITECTURES, "compute_90a"])
 def test_compiles(architecture: str) -> None:
     kernels = [Case(number, sort).kernel for number, sort in enumerate(SORTS)]
-    ptx = compile_all(kernels, architecture)
+    ptx = compile_all(kernels, architecture, ("-ftz=true",))  # as CuPy does
     assert ("wgmma.mma_async" in ptx) == (architecture == "compute_90a")
+    assert "sub.rn.ftz" not in ptx  # numbers are taken apart exactly all the same
+    assert "add.rn.ftz" not in ptx

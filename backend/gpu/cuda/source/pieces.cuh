@@ -1,9 +1,9 @@
 #ifndef EINLOOM_PIECES
 #define EINLOOM_PIECES
 
-// Axes of the batch with strides in lhs and rhs, of rows in lhs, of columns in rhs, of terms in both; how many
-// tiles the rows and the columns of a matrix have; among how many parts the terms are dealt; how many parts of
-// tiles there are in all; and how far apart in the result are matrices, parts, rows and columns.
+// Axes of the batch with strides in lhs and rhs, of rows in lhs, of columns in rhs, of terms in both; how
+// many tiles the rows and the columns of a matrix have; among how many parts the terms are dealt; how many
+// parts of tiles there are in all; and how far apart in the result are matrices, parts, rows and columns.
 template <class Batch, class Rows, class Columns, class Summed, class Index>
 struct Pieced {
     Batch batch;
@@ -13,12 +13,13 @@ struct Pieced {
     Index tiles[2], parts, count, apart[4];
 };
 
-const int ROWS = 128;      // of a tile of the result: 64 for each group of four warps
-const int STEP = 32;       // terms at a time
+const int ROWS = 128;  // of a tile of the result: 64 for each group of four warps
+const int STEP = 32;  // terms at a time
 const int LINE = 2 * STEP;  // bytes of one column of a plane
-const int BUFFERS = 4;     // for the pieces of so many steps, by turns
-// Below 2^-100 the last piece of a number is no longer exact: up to 2^-133 is lost, times the other factor. That is
-// less than a rounding of a sum above 2^-40, unless as many terms as there are times the largest factor are 2^69.
+const int BUFFERS = 4;  // for the pieces of so many steps, by turns
+// Below 2^-109 the last piece of a number is no longer exact: up to 2^-133 is lost, times the other factor. That
+// is less than a rounding of a sum above 2^-40, unless the number of terms times the largest factor is 2^69 and
+// more. What is below 2^-134 has no piece at all: it counts as 0.
 const unsigned TINY = 0x0d80;  // 2^-100 in bfloat16
 const float SMALL = 0x1p-40f;
 
@@ -39,7 +40,7 @@ __device__ inline unsigned rounded(float x, float y) {
 __device__ inline float lower(unsigned both) { return __uint_as_float(both << 16); }
 __device__ inline float upper(unsigned both) { return __uint_as_float(both & 0xffff0000u); }
 
-// Sums that keep numbers below the normal ones, whatever the compiler was told.
+// Sums and differences that keep numbers below the normal ones, whatever the compiler was told.
 __device__ inline float plus(float x, float y) {
 #if defined(__CUDA_ARCH__)
     float sum;
@@ -47,6 +48,15 @@ __device__ inline float plus(float x, float y) {
     return sum;
 #else
     return x + y;
+#endif
+}
+__device__ inline float minus(float x, float y) {
+#if defined(__CUDA_ARCH__)
+    float difference;
+    asm("sub.rn.f32 %0, %1, %2;" : "=f"(difference) : "f"(x), "f"(y));
+    return difference;
+#else
+    return x - y;
 #endif
 }
 __device__ inline float plus_product(float x, float y, float sum) {
@@ -58,7 +68,8 @@ __device__ inline float plus_product(float x, float y, float sum) {
 #endif
 }
 
-// The least magnitude other than 0 of numbers that were taken apart, of those in lower halves and in upper ones.
+// The least magnitude other than 0 of numbers that were taken apart, of those in lower halves and in upper
+// ones.
 struct Least {
     unsigned least;  // 16 bits with a sign each: the magnitude, less 2^15
 
@@ -86,8 +97,8 @@ struct Least {
 #define EINLOOM_GROUPS
 #endif
 
-// Which threads pass when others have arrived, each of eight warps once for each step. Elsewhere than on a card all
-// wait for all.
+// Which threads pass when others have arrived, each of eight warps once for each step. Elsewhere than on a
+// card all wait for all.
 struct Gate {
     unsigned long long state;
 
@@ -117,7 +128,8 @@ struct Gate {
     __device__ unsigned address() { return (unsigned)__cvta_generic_to_shared(&state); }
 #endif
 };
-// The groups of four warps take turns at the tensor cores: while one multiplies, the other adds and takes apart.
+// The groups of four warps take turns at the tensor cores: while one multiplies, the other adds and takes
+// apart.
 __device__ inline void wait_for_turn() {
 #ifdef EINLOOM_GROUPS
     asm volatile("bar.sync %0, 256;" :: "r"((int)threadIdx.x / 128 + 1) : "memory");
@@ -142,20 +154,21 @@ struct Pieces {
                 const unsigned both = rounded(x, y);
                 if (k == 0) least.take(both);
                 at[k][j] = both;
-                x -= lower(both), y -= upper(both);
+                x = minus(x, lower(both)), y = minus(y, upper(both));
             }
         }
     }
 };
 
-// How an operand lies: any four terms of a place, counted from the first, are 16 bytes that can be read at once;
-// any two places are 8 bytes; or neither.
+// How an operand lies: any four terms of a place, counted from the first, are 16 bytes that can be read at
+// once; any two places are 8 bytes; or neither.
 const int BY_NUMBER = 0, BY_TERMS = 1, BY_PLACES = 2;
 
 // Four terms of a place and, BY_PLACES, of the next one. There is no branch, so that nobody waits before the
 // numbers are needed.
 template <int LIES, class Index>
-__device__ inline void read_four(float (&held)[4], float (&beside)[4], const float* x, Index at, const Index* terms) {
+__device__ inline void read_four(float (&held)[4], float (&beside)[4], const float* x, Index at,
+                                 const Index* terms) {
     if (LIES == BY_TERMS) {
         const Pack<float, 4> pack = *(const Pack<float, 4>*)(x + (at + terms[0]));
 #pragma unroll
@@ -183,10 +196,10 @@ __device__ inline Index offset_of(const Axes& axes, Index place) {
     return offset[0];
 }
 
-// The rows of lhs that a thread multiplies, as tensor cores take them from registers (PTX ISA, wgmma, fragments
-// of A): of the 64 rows of four warps, warp w has 16, of which lane 4 g + t has two, and of each 16 terms the four
-// from 4 t on. Tensor cores know these rows as g and g + 8, the terms as 2 t, 2 t + 1, 2 t + 8 and 2 t + 9; here
-// they are rows 2 g and 2 g + 1.
+// The rows of lhs that a thread multiplies, as tensor cores take them from registers (PTX ISA, wgmma,
+// fragments of A): of the 64 rows of four warps, warp w has 16, of which lane 4 g + t has two, and of each
+// 16 terms the four from 4 t on. Tensor cores know these rows as g and g + 8, the terms as 2 t, 2 t + 1, 2 t
+// + 8 and 2 t + 9; here they are rows 2 g and 2 g + 1.
 template <int LIES, class Index>
 struct Left {
     float held[2][2][4];  // of either half of the terms, of either row
@@ -222,15 +235,15 @@ struct Left {
     }
 };
 
-// Where two terms of a column are in a plane, in bytes, counted as tensor cores know them. Lines of 64 bytes, whose
-// quarters are exchanged as they are read (PTX ISA, swizzling mode of 64 bytes): eight columns side by side are in
-// all banks.
+// Where two terms of a column are in a plane, in bytes, counted as tensor cores know them. Lines of 64
+// bytes, whose quarters are exchanged as they are read (PTX ISA, swizzling mode of 64 bytes): eight columns
+// side by side are in all banks.
 __device__ inline int place_of(int column, int term) {
     return column * LINE + ((term / 8 ^ (column >> 1 & 3)) * 16 | term % 8 * 2);
 }
 
-// The columns of rhs that a thread takes apart: four terms of each of EACH columns of a panel. Threads side by side
-// take terms or columns, whichever lie side by side.
+// The columns of rhs that a thread takes apart: four terms of each of EACH columns of a panel. Threads side
+// by side take terms or columns, whichever lie side by side.
 template <int PLACES, bool ALONG_TERMS, int LIES, class Index>
 struct Right {
     static const int EACH = PLACES / 32, TWO = LIES == BY_PLACES ? 2 : 1;
@@ -273,8 +286,10 @@ struct Right {
 #pragma unroll
             for (int k = 0; k < 3; ++k)
 #pragma unroll
-                for (int j = 0; j < 2; ++j)
-                    *(unsigned*)(planes + k * (PLACES * LINE) + place_of(column(i), term + 8 * j)) = made.at[k][j];
+                for (int j = 0; j < 2; ++j) {
+                    const int at = k * (PLACES * LINE) + place_of(column(i), term + 8 * j);
+                    *(unsigned*)(planes + at) = made.at[k][j];
+                }
         }
         // what is in shared memory is what tensor cores are to see
 #ifdef EINLOOM_GROUPS
@@ -283,8 +298,8 @@ struct Right {
     }
 };
 
-// Sums of a tile of the result: lane 4 g + t of a warp has columns 8 j + 2 t and 8 j + 2 t + 1 of its rows. `Group` is the instruction
-// for WIDE columns.
+// Sums of a tile of the result: lane 4 g + t of a warp has columns 8 j + 2 t and 8 j + 2 t + 1 of its rows.
+// `Group` is the instruction for WIDE columns.
 template <int WIDE, class Group>
 struct PieceSums {
     static const int MANY = WIDE / 2;
@@ -297,13 +312,13 @@ struct PieceSums {
     static __device__ int row(int j) { return Left<BY_NUMBER, int>::row(j / 2 % 2); }
     static __device__ int column(int j) { return j / 4 * 8 + (int)threadIdx.x % 4 * 2 + j % 2; }
 
-    // The products of all terms of a step, the small ones first: low high, middle middle, high low, middle high,
-    // high middle, high high. All but these are done at `finish_small`, all at `finish`.
+    // The products of all terms of a step, the small ones first: low high, middle middle, high low, middle
+    // high, high middle, high high. All but these are done at `finish_small`, all at `finish`.
     __device__ void start(const unsigned (&lhs)[3][2][4], const unsigned char* rhs) {
         const int left[6] = {2, 1, 0, 1, 0, 0}, right[6] = {0, 1, 2, 0, 1, 0};
 #ifdef EINLOOM_GROUPS
-        // how they are told of a panel (PTX ISA, matrix descriptor): its address, 512 bytes from eight columns to
-        // the next eight, in the swizzling mode of 64 bytes
+        // how they are told of a panel (PTX ISA, matrix descriptor): its address, 512 bytes from eight
+        // columns to the next eight, in the swizzling mode of 64 bytes
         const unsigned address = (unsigned)__cvta_generic_to_shared(rhs);
         const unsigned long long panel
             = (unsigned long long)((address & 0x3ffff) >> 4) | 1ull << 16 | 32ull << 32 | 2ull << 62;
