@@ -13,6 +13,9 @@ from .modules import Module
 from .product import Product
 
 Inputs = tuple[ArraySpec, ...]
+MANY = (
+    1024  # terms of a product in pieces from which it is added to an array by passes of their own
+)
 
 
 def bind_dot_general(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Kernel:
@@ -23,9 +26,6 @@ def bind_dot_general(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec
         return out if found is out and out is not None else put(xp, found, output, out)
 
     return run
-
-
-MANY = 1024  # terms
 
 
 def bind_matmul(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Kernel:

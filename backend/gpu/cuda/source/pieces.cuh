@@ -40,7 +40,8 @@ __device__ inline unsigned rounded(float x, float y) {
 __device__ inline float lower(unsigned both) { return __uint_as_float(both << 16); }
 __device__ inline float upper(unsigned both) { return __uint_as_float(both & 0xffff0000u); }
 
-// Sums and differences that keep numbers below the normal ones, whatever the compiler was told.
+// Sums and differences that keep numbers below the normal ones, whatever the compiler was told: by it, the
+// negative of such a number is 0 too, so that a difference is no sum.
 __device__ inline float plus(float x, float y) {
 #if defined(__CUDA_ARCH__)
     float sum;
