@@ -13,9 +13,8 @@ from .modules import Module
 from .product import Product
 
 Inputs = tuple[ArraySpec, ...]
-MANY = (
-    1024  # terms of a product in pieces from which it is added to an array by passes of their own
-)
+MANY = 1024
+"""Terms of a product in pieces from which it is added to an array by passes of their own."""
 
 
 def bind_dot_general(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Kernel:
