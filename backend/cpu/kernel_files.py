@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..._base.log import log
 from ..._base.options import cache_dir
 
 
@@ -114,8 +115,27 @@ def disk_cache() -> type[Any]:
 
         def save(self, key: Any, data: Any) -> None:
             name = self._data_name_pattern.replace("{number:d}", uuid.uuid4().hex)
-            self._save_data(name, data)
-            self._save_index({**self._load_index(), key: name})
+            try:
+                self._save_data(name, data)
+                self._save_index({**self._load_index(), key: name})
+            except OSError as error:  # a full disk: what is compiled is here all the same
+                log.warning("a compiled kernel is not kept on disk: %s", error)
+
+        # of a machine that lost power a file may have its name and half of its bytes, of which pickle
+        # raises whatever it comes upon; such a kernel is compiled, and kept, again
+        def _load_index(self) -> Any:
+            try:
+                return super()._load_index()
+            except Exception as error:
+                log.warning("%s cannot be read: %s", self._index_path, error)
+                return {}
+
+        def _load_data(self, name: str) -> Any:
+            try:
+                return super()._load_data(name)
+            except Exception as error:
+                log.warning("%s cannot be read: %s", self._data_path(name), error)
+                return None
 
     class DiskCache(caching.FunctionCache):  # type: ignore[misc]
         """Code is loaded without what only compiling needs.

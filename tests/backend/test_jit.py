@@ -346,3 +346,42 @@ def test_names_of_a_module() -> None:
     assert [x.name for x in module.functions] == [*odd]
     assert [x.name for x in module.global_variables] == [".const"]
     assert not any(x.is_declaration for x in (*module.functions, *module.global_variables))
+
+
+# ---- previously failed ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [0, 0.5, 0.99])
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_a_file_that_was_cut_off_is_written_anew(
+    suffix: str, kept: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with options(cache_dir=str(tmp_path), bare=False):
+        kernel(plus)(np.zeros(3), np.ones(3))
+        (file,) = (tmp_path / "kernels").glob(f"*.{suffix}")
+        os.truncate(file, int(kept * file.stat().st_size))
+        for compiled in (1, 0):
+            again, out = kernel(plus), np.zeros(3)
+            with caplog.at_level(logging.WARNING):
+                again(out, np.arange(3.0))
+            np.testing.assert_array_equal(out, [0, 1, 2])
+            dispatcher: Any = again._dispatcher
+            assert sum(dispatcher.stats.cache_misses.values()) == compiled
+            assert ("cannot be read" in caplog.text) == bool(compiled)
+            caplog.clear()
+
+
+def test_a_full_disk_fails_no_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    from numba.core import caching
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_save_data", full)
+    out = np.zeros(3)
+    with options(cache_dir=str(tmp_path), bare=False), caplog.at_level(logging.WARNING):
+        kernel(plus)(out, np.arange(3.0))
+    np.testing.assert_array_equal(out, [0, 1, 2])
+    assert "No space left" in caplog.text
