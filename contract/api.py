@@ -199,9 +199,11 @@ def compile(
     else:
         unknown = [name for name in planning if name not in PLANNING]
         if unknown:
+            meant = MEANT.get(unknown[0])
             raise CallError(
-                f"compile({unknown[0]}=...): no such argument; beside dtype, constants and device "
-                f"there are {', '.join(PLANNING)}"
+                f"compile({unknown[0]}=...): no such argument; "
+                + (f"give {meant}=; " if meant else "")
+                + f"beside dtype, constants and device there are {', '.join(PLANNING)}"
             )
         given: Sequence[Any] = shapes_or_arrays
         if isinstance(equation_or_plan, Network):
@@ -264,6 +266,8 @@ def _planned(
 
 
 PLANNING = tuple(_planned.__kwdefaults__ or ())
+MEANT = {"optimize": "planner", "path": "planner", "minimize": "objective"}
+"""What arguments of einsum and of other libraries are called here."""
 
 
 def search(

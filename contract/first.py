@@ -30,6 +30,7 @@ from ..backend.cpu.buffers import fresh, in_layout
 from ..backend.cpu.matrices import matrices, multiply_where_they_lie, way_where_they_lie
 from ..backend.cpu.patience import counted, too_early
 from ..backend.cpu.quiet import quietly
+from ..backend.cpu.threads import parallel_parts
 from ..backend.matrices import contraction_of, is_tall
 from ..backend.spec import LARGE, ArraySpec, Axes, Shape
 from ..program.passes.layout_assignment import along
@@ -47,6 +48,7 @@ MANY = 1 << 12  # and of so many matrices, each of which is a call of BLAS
 WIDE = 64  # rows, columns and terms of matrices from which kernels save little:
 ONE = 1 << 30  # multiplications of one such product
 BATCH = 1 << 28  # and of a batch of them
+SHARED = 16 << 20  # bytes of a product without sums, from which threads gain more than their start takes
 STEPS = 1 << 20  # multiplications of several products, which so few threads do not share
 
 
@@ -361,8 +363,8 @@ def _where_they_lie(products: Sequence[_Product], arrays: Sequence[Any]) -> Any:
 
 
 def _multiplied(products: Sequence[_Product], arrays: Sequence[Any], order: Axes | None) -> Any:
-    """The result of one product of real numbers that sums nothing, by NumPy on one thread: what takes time is
-    the system, which clears its pages. None where it is not as simple as that, or kernels are at hand. All
+    """The result of one product of real numbers that sums nothing, by NumPy: what takes time is the system,
+    which clears its pages, for several threads at once. None where it is not as simple as that, or kernels are at hand. All
     ways give the same bits."""
     (one, *others), dtype = products, arrays[0].dtype
     if others or one.step.roles.summed or dtype.char not in "fd":
@@ -379,7 +381,15 @@ def _multiplied(products: Sequence[_Product], arrays: Sequence[Any], order: Axes
         for k, term in zip(one.step.operands, (one.step.lhs, one.step.rhs), strict=True)
     ]
     with counted():
-        return quietly(np.multiply, *factors, out=out)
+        if made.nbytes >= SHARED:
+            parallel_parts(_multiply, out, *factors)
+        else:
+            _multiply(out, *factors)
+    return out
+
+
+def _multiply(out: Any, lhs: Any, rhs: Any) -> None:
+    quietly(np.multiply, lhs, rhs, out=out)
 
 
 def _broadcast(x: Any, term: Axes, labels: Axes) -> Any:

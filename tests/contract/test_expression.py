@@ -186,6 +186,7 @@ def test_other_arrays(arrays: Any, error: type[Exception], says: str) -> None:
         (("ij,jk", A, B * 1j), {"dtype": "f8"}, DTypeError, "complex128"),
         (("ij,jk", A, B), {"dtype": "i8"}, DTypeError, "float64"),
         (("ij,jk", A, B), {"no_such_keyword": 1}, CallError, "no_such_keyword"),
+        (("ij,jk", A, B), {"optimize": "greedy"}, CallError, "give planner="),
         ((einloom.plan("ij,jk", A, B), A, B), {}, CallError, "give it alone"),
         ((einloom.plan("ij,jk", A, B),), {"dtype": "f4"}, CallError, "give it alone"),
         ((einloom.plan("ij,jk", A, B),), {"planner": "greedy"}, CallError, "give it alone"),

@@ -150,6 +150,27 @@ def random_call(r: random.Random) -> tuple[str, list[tuple[int, ...]]]:
     return f"{','.join(terms)}->{output}", [tuple(sizes[x] for x in term) for term in terms]
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("n", [3, 17, 40])
+@pytest.mark.parametrize("equation", ["ij,ij->ij", "i,j->ij", "i,j->ji", "ij,jk->jki", "tkj,to->tokj"])
+def test_products_without_sums_are_shared_by_threads(
+    equation: str, n: int, threads: int, rng: np.random.Generator, made: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(first, "SHARED", 0)
+    sizes = dict(zip("ijkto", (n, n + 1, 2, n + 2, 5), strict=True))
+    terms = equation.partition("->")[0].split(",")
+    x, y = draw(rng, [[sizes[label] for label in term] for term in terms], "f8")
+    x.flat[:2] = np.inf, -0.0
+    y.flat[0] = 0
+    with options(threads=threads), np.errstate(all="raise"):
+        result = einsum(equation, x, y)
+        assert made == [True]
+        assert alike(result, einsum(equation, x, y))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(result, np.einsum(equation, x, y))
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_random_calls(seed: int, rng: np.random.Generator) -> None:
     r = random.Random(seed)
