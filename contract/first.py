@@ -48,7 +48,9 @@ MANY = 1 << 12  # and of so many matrices, each of which is a call of BLAS
 WIDE = 64  # rows, columns and terms of matrices from which kernels save little:
 ONE = 1 << 30  # multiplications of one such product
 BATCH = 1 << 28  # and of a batch of them
-SHARED = 16 << 20  # bytes of a product without sums, from which threads gain more than their start takes
+SHARED = (
+    16 << 20
+)  # bytes of a product without sums, from which threads gain more than their start takes
 STEPS = 1 << 20  # multiplications of several products, which so few threads do not share
 
 

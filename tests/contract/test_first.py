@@ -152,7 +152,9 @@ def random_call(r: random.Random) -> tuple[str, list[tuple[int, ...]]]:
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("n", [3, 17, 40])
-@pytest.mark.parametrize("equation", ["ij,ij->ij", "i,j->ij", "i,j->ji", "ij,jk->jki", "tkj,to->tokj"])
+@pytest.mark.parametrize(
+    "equation", ["ij,ij->ij", "i,j->ij", "i,j->ji", "ij,jk->jki", "tkj,to->tokj"]
+)
 def test_products_without_sums_are_shared_by_threads(
     equation: str, n: int, threads: int, rng: np.random.Generator, made: list[bool],
     monkeypatch: pytest.MonkeyPatch,
