@@ -366,8 +366,8 @@ def _where_they_lie(products: Sequence[_Product], arrays: Sequence[Any]) -> Any:
 
 def _multiplied(products: Sequence[_Product], arrays: Sequence[Any], order: Axes | None) -> Any:
     """The result of one product of real numbers that sums nothing, by NumPy: what takes time is the system,
-    which clears its pages, for several threads at once. None where it is not as simple as that, or kernels are at hand. All
-    ways give the same bits."""
+    which clears its pages, for several threads at once. None where it is not as simple as that, or kernels
+    are at hand. All ways give the same bits."""
     (one, *others), dtype = products, arrays[0].dtype
     if others or one.step.roles.summed or dtype.char not in "fd":
         return None
