@@ -241,8 +241,9 @@ def _searched(
     free = set(by_size)
     if not free:
         return {}
+    alike: dict[int, dict[Orders, float]] = {}  # equal products are one contraction
     steps = [
-        _step(program, ins)
+        _step(program, ins, alike)
         for ins in program.instructions
         if _is_product(program, ins) and not free.isdisjoint(ins.inputs + ins.outputs)
     ]
@@ -285,13 +286,16 @@ def _is_product(program: Program, ins: Instruction) -> bool:
     return ins.op == "dot_general" and len({x.dtype for x in program.specs(ins.inputs)}) == 1
 
 
-def _step(program: Program, ins: Instruction) -> _Step:
+def _step(
+    program: Program, ins: Instruction, alike: dict[int, dict[Orders, float]] | None = None
+) -> _Step:
     lhs, rhs = program.specs(ins.inputs[:2])
     dims = known_dims(ins.attrs, lhs.shape, rhs.shape)
     contraction, left, right = contraction_of(dims, lhs, rhs)
     out = tuple(range(len(program.slots[ins.outputs[0]].shape)))
     slots = (ins.inputs[0], ins.inputs[1], ins.outputs[0])
-    return _Step(slots, contraction, (left, right, out))
+    known = {} if alike is None else alike.setdefault(id(contraction), {})
+    return _Step(slots, contraction, (left, right, out), known)
 
 
 def _best_order(slot: int, maker: _Step, reader: _Step, orders: dict[int, Axes]) -> Axes:
