@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._base.errors import FileFormatError
+from .._base.errors import FileFormatError, OptionError
 from .._base.numbers import format_bytes, format_count
 from ..backend.cpu import cpu
 from ..backend.spec import ArraySpec, Axes, Shape, dtype_from_name, dtype_name
@@ -58,7 +58,7 @@ class Plan:
         order: memory order of the result, as NumPy's `order=`.
         constants: operands that keep their values from call to call.
         sliced: labels, by their numbers in the network, at whose values the contraction is cut into
-            slices, which run one after the other.
+            slices, which run one after the other; each once, and none of no elements.
         layouts: for each operand the order of its axes in memory, the slowest first, or None for
             row-major; empty if all are. Operands that lie otherwise work too, by copies.
         strip_exponent: whether the result is a mantissa and an exponent of ten.
@@ -83,6 +83,22 @@ class Plan:
     strip_exponent: bool = False
     memory_limit: int | None = field(default=None, compare=False)
     n_runs: int | None = None
+
+    def __post_init__(self) -> None:
+        for at, label in enumerate(self.sliced):
+            if not (
+                isinstance(label, (int, np.integer)) and 0 <= label < len(self.network.extents)
+            ):
+                wrong = (
+                    f"no label of the network; its {len(self.network.extents)} are numbered from 0"
+                )
+            elif label in self.sliced[:at]:
+                wrong = "given twice"
+            elif self.network.extents[label] == 0:
+                wrong = f"label {self.network.name(label)!r}, of size 0, which has no slices"
+            else:
+                continue
+            raise OptionError(f"Plan(sliced={self.sliced!r:.40}): {label!r} is {wrong}")
 
     def unproven(self, **changes: Any) -> Plan:
         """This plan with changes after which it is not known whether any is better."""

@@ -451,6 +451,23 @@ def test_labels_that_cannot_be_sliced_are_refused(junk: Any) -> None:
         Plan.from_json(json.dumps(document | {"sliced": junk}))
 
 
+@pytest.mark.parametrize(
+    ("sliced", "told"),
+    [
+        ((0, 0), "given twice"),
+        ((9,), "numbered from 0"),
+        ((-1,), "numbered from 0"),
+        (("i",), "numbered from 0"),
+        ((1.0,), "numbered from 0"),
+        ((1,), "label 'j', of size 0"),  # a program of such slices failed with a ProgramError
+    ],
+)
+def test_plans_with_such_labels_are_refused(sliced: Any, told: str) -> None:
+    plan = einloom.plan("ij,jk->ik", (3, 0), (0, 5))
+    with pytest.raises(einloom.OptionError, match=told):
+        replace(plan, sliced=sliced)
+
+
 def test_what_runs_is_shown() -> None:
     plan = replace(einloom.plan(chain(3, 4), planner=[(1, 2), (0, 1)]), sliced=(0,))
     expr = einloom.compile(plan)
