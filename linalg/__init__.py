@@ -13,7 +13,7 @@ A batch may fail in part: `on_error` says what happens.
   where all went well and > 0 where not: LAPACK's codes, which pivot or no convergence.
 
 `check_finite=True` makes a matrix with NaN or infinity a failed member, of code -1. Without it the
-arithmetic takes its course: results of that member are NaN, or it fails; other members are as they
+arithmetic takes its course: that member fails, or some of its results are NaN; other members are as they
 would be alone.
 
 `overwrite_a=True` lets a routine use the memory of its operand, whose contents are lost: one contiguous
