@@ -60,7 +60,8 @@ def test_without_a_cutoff_it_is_the_svd(dtype: str, batch: Any, shape: Any) -> N
     assert ranks.shape == discarded.shape == batch
     assert not discarded.any()
     if a.size:
-        assert abs(u * s[..., None, :] @ vh - a).max() < 40 * eps(dtype)
+        # LAPACK's own error beside the norm, which was 40 eps of a matrix of norm 4 with one build of it
+        assert abs(u * s[..., None, :] @ vh - a).max() < 40 * eps(dtype) * max(1, s.max())
 
 
 @dtypes
