@@ -13,8 +13,6 @@ from .modules import Module
 from .product import Product
 
 Inputs = tuple[ArraySpec, ...]
-MANY = 1024
-"""Terms of a product in pieces from which it is added to an array by passes of their own."""
 
 
 def bind_dot_general(xp: Module, attrs: Attrs, inputs: Inputs, output: ArraySpec) -> Kernel:
@@ -38,10 +36,7 @@ def bind_dot_general_add(xp: Module, attrs: Attrs, inputs: Inputs, output: Array
     by, of = scalar(alpha, wide), scalar(beta, wide)
 
     def run(lhs: Any, rhs: Any, acc: Any, out: Any = None) -> Any:
-        # cuBLAS adds as it writes; what has few terms is little to copy beside its result. Where there are
-        # many, passes over the result are little beside what pieces gain
-        rungs = ("gemm", "thin") if product.dims.k >= MANY else ("gemm", "thin", "pieces")
-        is_one_call = wide == output.dtype and product.rung(lhs, rhs) in rungs
+        is_one_call = wide == output.dtype and product.rung_of_sum(lhs, rhs) == "gemm"
         if is_one_call and product.is_blas and (out is None or product.can_write(out)):
             target = xp.empty(output.shape, output.dtype) if out is None else out
             if beta != 0 and target is not acc:

@@ -140,29 +140,57 @@ class Architecture(str):
         return int(self.rstrip("af"))
 
 
-FEATURES: Cache[bool] = Cache("cuda_features", 64)
+FEATURES: Quick[bool] = Quick("cuda_features", 64)
 """What cards and compilers turned out to have, by module, card and architecture."""
+_LOADED: dict[tuple[Any, ...], tuple[Module, Any]] = {}
+"""Code for features of one card, with the array module, whose number is part of the key. No cache, since
+nothing may leave it: graphs know code by its address, and CuPy unloads such a module with its last reference
+(that of a RawKernel it keeps itself)."""
+NOTHING = 'extern "C" __global__ void nothing(int) {}'
 
 
 def has_features(xp: Module, features: str) -> bool:
     """Whether kernels can be compiled for the features of one card alone, and loaded: CuPy has no public
     function that does, so it is tried once, on nothing."""
+    key = (id(xp), _card(xp), features)
+    found = FEATURES.get(key)
+    if found is not None:
+        return found
+    try:
+        _compile(xp, NOTHING, features)
+    except (
+        Exception
+    ) as error:  # whatever another version of CuPy, or an older compiler, makes of it
+        _forgo(xp, features, error)
+        return False
+    FEATURES.put(key, True)
+    return True
 
-    def tried() -> bool:
-        try:
-            _compile(xp, 'extern "C" __global__ void nothing(int) {}', features)
-        except (
-            Exception
-        ) as error:  # whatever another version of CuPy, or an older compiler, makes of it
-            log.info("nothing is compiled for %s: %s", features, error)
-            return False
-        return True
 
-    return FEATURES.get_or((id(xp), _card(xp), features), tried)
+def can_start(xp: Module, kernel: CudaKernel) -> bool:
+    """Whether a kernel for features is compiled and loaded; if not, none is tried again."""
+    try:
+        function_of(xp, kernel)
+    except Exception as error:
+        _forgo(xp, kernel.features, error)
+        return False
+    return True
+
+
+def _forgo(xp: Module, features: str, error: Exception) -> None:
+    """For good, unless memory was all that was missing."""
+    log.info("nothing is compiled for %s: %s", features, error)
+    if not isinstance(error, MemoryError) and "OUT_OF_MEMORY" not in str(error):
+        FEATURES.put((id(xp), _card(xp), features), False)
 
 
 def _compile(xp: Module, source: str, features: str) -> Any:
-    return xp.cuda.compiler._compile_module_with_cache(source, OPTIONS, arch=Architecture(features))
+    key = (id(xp), _card(xp), features, source)
+    if key not in _LOADED:
+        compiler = xp.cuda.compiler
+        made = compiler._compile_module_with_cache(source, OPTIONS, arch=Architecture(features))
+        _LOADED[key] = xp, made
+    return _LOADED[key][1]
 
 
 def _with_features(xp: Module, kernel: CudaKernel) -> Any:

@@ -59,6 +59,8 @@ OPERATIONS = 16
 """Operations for each byte that would be copied up to which cuTENSOR takes a product. On an H200 it was ahead
 of copies by 1.05 to 1.8 in 5 of 6 products with 4 to 12; with 18 and more it was behind in most, by up to
 1.8, and given the least workspace by up to 4."""
+MANY = 1024
+"""Terms of a product in pieces from which it is added to an array by passes of their own."""
 SMALL = 8  # rows, columns and terms of sums up to which many matrices are one launch of our own
 
 
@@ -212,6 +214,14 @@ class Product:
         is_worth = self._operations() <= OPERATIONS * self._bytes_to_copy(lhs, rhs)
         is_taken = is_worth and cutensor.takes(self.xp, self.read, lhs, rhs)
         return "cutensor" if is_taken else "packed"
+
+    def rung_of_sum(self, lhs: Array, rhs: Array) -> str:
+        """The same where it is added to an array. cuBLAS adds as it writes, and what has few terms is little
+        to copy beside its result; where there are many, passes over the result are little beside what pieces
+        gain."""
+        rung = self.rung(lhs, rhs)
+        is_for_blas = rung == "thin" or (rung == "pieces" and self.dims.k < MANY)
+        return "gemm" if is_for_blas else rung
 
     def _operations(self) -> int:
         """On real numbers."""
@@ -511,7 +521,7 @@ def engine_of(xp: Module, op: str, attrs: Attrs, inputs: Inputs) -> str:
     attrs = matmul_attrs(inputs) if op == "matmul" else attrs
     product = Product(xp, attrs, inputs)
     lhs, rhs = (Strided(spec) for spec in inputs)
-    return product.rung(lhs, rhs)
+    return product.rung_of_sum(lhs, rhs) if op == "dot_general_add" else product.rung(lhs, rhs)
 
 
 class Strided:

@@ -19,7 +19,7 @@ from .cuda.layout import row_major
 from .cuda.pieces import FEATURES, pieces, way_of
 from .cuda.thin import BLOCKS, MOST_TERMS, TILES, in_tiles, thin
 from .cuda.thin import Axes as Group
-from .launch import card_of, has_features, launcher
+from .launch import can_start, card_of, has_features, launcher
 from .memory import address
 from .modules import Array, Module
 from .move import contiguous
@@ -36,6 +36,9 @@ COPY_SPEED = 1.5e12  # bytes that are copied in a second, each read and written
 CALL = 3e-6  # seconds of a launch, and of a copy besides
 AHEAD = 0.9  # pieces must be this much sooner than cuBLAS, by what is estimated
 DENSE = 8  # numbers side by side: what memory gives at a time
+COUNTED = (
+    1 << 30
+)  # terms, whose numbers are of 32 bits in the kernel; only broadcast ones are so many
 WORTH_IT = 1 << 30  # operations of a product below which nobody looks
 
 
@@ -75,7 +78,7 @@ def may_be_in_pieces(dims: DotDims, dtype: Any, precision: str) -> bool:
     """Whether it is worth looking at the operands: those of all other products are looked at as before."""
     operations = 2 * dims.batch * dims.m * dims.n * dims.k
     is_float = dtype == np.float32 and precision == "full"
-    return is_float and operations >= WORTH_IT and dims.k > MOST_TERMS
+    return is_float and operations >= WORTH_IT and MOST_TERMS < dims.k <= COUNTED
 
 
 def is_in_pieces(xp: Module, dims: DotDims, to_copy: int, lhs: Array, rhs: Array) -> bool:
@@ -152,8 +155,8 @@ def _in_blas(n: int) -> int:
 
 
 def in_pieces(xp: Module, dims: DotDims, lhs: Array, rhs: Array) -> Multiply | None:
-    """None where an operand lies between elements, or a block has too little shared memory. Where operands
-    begin may differ from call to call."""
+    """None where an operand lies between elements, a block has too little shared memory, or the kernel cannot
+    be compiled. Where operands begin may differ from call to call."""
     found, card = (element_strides(lhs), element_strides(rhs)), card_of(xp)
     if None in found:
         return None
@@ -169,6 +172,12 @@ def in_pieces(xp: Module, dims: DotDims, lhs: Array, rhs: Array) -> Multiply | N
         for begin in ((True, True), (True, False), (False, True), (False, False))
     }
     if any(kernel.shared > card.shared_memory for kernel in kernels.values()):
+        return None
+    first, second = (
+        order is not None or address(x) % 16 == 0
+        for x, order in zip((lhs, rhs), lying.orders, strict=True)
+    )
+    if not can_start(xp, kernels[first, second]):
         return None
     starts = {begin: launcher(xp, kernel) for begin, kernel in kernels.items()}
 

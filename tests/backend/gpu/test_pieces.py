@@ -15,7 +15,7 @@ from tests.backend.gpu.nvrtc import ARCHITECTURES, compile_all, needs_nvrtc
 from tests.backend.stand_in import DeviceArray
 
 import einloom
-from einloom.backend.gpu import contraction, launch, tiles
+from einloom.backend.gpu import launch, product, tiles
 from einloom.backend.gpu.cuda import pieces as module
 from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.cuda.pieces import Way, pieces, way_of
@@ -207,7 +207,7 @@ def test_added_to(many: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Ge
     z = rng.integers(-8, 9, (40, 50)).astype("f4")
     attrs = {"batch": ((), ()), "contracting": ((1,), (0,)), "alpha": 2, "beta": -3}
     for many_terms, rungs in ((1, ["pieces"] * 2), (1 << 20, [])):
-        monkeypatch.setattr(contraction, "MANY", many_terms)
+        monkeypatch.setattr(product, "MANY", many_terms)
         for out in (None, there(z.copy())):
             acc = there(z) if out is None else out
             with launches() as launched:
@@ -219,6 +219,9 @@ def test_added_to(many: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Ge
                     )
             np.testing.assert_array_equal(found.view(np.ndarray), 2 * (x @ y) - 3 * z)
             assert launched == rungs[: 2 if out is None else 1]
+        specs = tuple(ArraySpec(a.dtype, a.shape) for a in (x, y))
+        told = engine_of(COMPILING.xp, "dot_general_add", attrs, specs)
+        assert told == ("pieces" if rungs else "gemm")
 
 
 @needs_compiler
@@ -266,6 +269,8 @@ def rung(dtype: str = "float32", m: int = 9, n: int = 9, k: int = 50) -> str:
 
 def test_what_goes_there(many: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rung() == "pieces"
+    assert rung(k=1 << 30) == "pieces"
+    assert rung(k=(1 << 30) + 1) != "pieces"  # terms are counted in 32 bits
     assert rung("float64") == rung("complex64") == rung("float16") == rung(k=24) == "gemm"
     for precision in ("ieee", "tf32", "bfloat16"):
         with einloom.options(precision=precision):
@@ -292,11 +297,71 @@ def test_compilers_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
         SimpleNamespace(),
     ):
         launch.FEATURES.clear()
+        monkeypatch.setattr(launch, "_LOADED", {})
         monkeypatch.setattr(xp.cuda, "compiler", compiler)
         assert not launch.has_features(xp, "90a")
     launch.FEATURES.clear()
     monkeypatch.undo()
     assert launch.has_features(xp, "90a")
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("n", "error", "is_for_good"),
+    [
+        (26, RuntimeError("ptxas: unknown instruction"), True),
+        (27, AttributeError("module has no attribute funcSetAttribute"), True),
+        (28, RuntimeError("CUDA_ERROR_OUT_OF_MEMORY: out of memory"), False),
+        (29, MemoryError("no memory"), False),
+    ],
+)
+def test_a_kernel_that_cannot_be_loaded(
+    n: int, error: Exception, is_for_good: bool, many: None, monkeypatch: pytest.MonkeyPatch,
+    rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """cuBLAS multiplies instead."""
+    xp: Any = COMPILING.xp
+    compile_module, tried = xp.cuda.compiler._compile_module_with_cache, []
+
+    def refuses(source: str, options: Any, *, arch: str) -> Any:
+        if source == launch.NOTHING:
+            return compile_module(source, options, arch=arch)
+        tried.append(arch)
+        raise error
+
+    x, y = (rng.integers(-9, 10, shape).astype("f4") for shape in ((33, 31), (31, n)))
+    launch.FEATURES.clear()
+    monkeypatch.setattr(launch, "_LOADED", {})
+    compiler = SimpleNamespace(_compile_module_with_cache=refuses)
+    monkeypatch.setattr(xp.cuda, "compiler", compiler)
+    try:
+        found = COMPILING.apply("matmul", {}, there(x), there(y))
+        np.testing.assert_array_equal(found.view(np.ndarray), x @ y)
+        assert tried == ["90a"]
+        assert launch.has_features(xp, "90a") is not is_for_good
+    finally:
+        launch.FEATURES.clear()
+
+
+def test_code_is_kept_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs know it by its address, and CuPy unloads a module that nobody has."""
+    xp, made = SimpleNamespace(), []
+
+    def compiles(source: str, options: Any, *, arch: str) -> Any:
+        made.append(source)
+        return SimpleNamespace()
+
+    xp.cuda = SimpleNamespace(
+        Device=lambda: SimpleNamespace(id=0),
+        compiler=SimpleNamespace(_compile_module_with_cache=compiles),
+    )
+    monkeypatch.setattr(launch, "_LOADED", {})
+    module: Any = xp
+    first = launch._compile(module, "one", "90a")
+    assert launch._compile(module, "two", "90a") is not first
+    einloom.clear_caches()
+    assert launch._compile(module, "one", "90a") is first
+    assert made == ["one", "two"]
 
 
 def test_how_much_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
