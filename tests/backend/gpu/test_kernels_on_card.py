@@ -3,6 +3,7 @@ is none."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,9 @@ PIECES = {  # equation and sizes: in parts, batches, the transpose; of whatever 
 }
 
 
-@pytest.mark.parametrize("holds", ["integers", "numbers", "what is not finite", "tiny numbers"])
+@pytest.mark.parametrize(
+    "holds", ["integers", "numbers", "few of many", "what is not finite", "tiny numbers"]
+)
 @pytest.mark.parametrize("name", PIECES)
 def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
     """Where the card multiplies float32 in pieces: integers to the last bit, others much closer than one term
@@ -171,6 +174,9 @@ def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
         x, y = (rng.integers(-9, 10, shape).astype("f4") for shape in shapes)
     else:
         x, y = (rng.standard_normal(shape, "f4") for shape in shapes)
+    terms = math.prod(sizes[k] for k in set(left) & set(right) - set(out))
+    if holds == "few of many":  # an error of each product stands out, which sums of many would hide
+        x[rng.random(x.shape, "f4") >= 8 / terms] = 0
     if holds == "what is not finite":
         for one in (x, y):
             one.reshape(-1)[rng.integers(0, one.size, 4)] = np.inf, -np.inf, np.nan, 3.4e38
@@ -203,8 +209,7 @@ def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
         if holds == "integers":
             gpu.xp.testing.assert_array_equal(found, want)
         error = gpu.xp.abs(found - wide)[is_finite]
-        terms = product.dims.k
-        most = terms / 100 if holds == "numbers" else 2 * terms**0.5
+        most = {"numbers": terms / 100, "few of many": 4}.get(holds, 2 * terms**0.5)
         assert bool((error <= (2 + most) * 2.0**-24 * sums[is_finite] + 2.0**-149).all())
     with einloom.options(precision="ieee"):
         plain = Product(gpu.xp, attrs, product_specs)
@@ -213,6 +218,34 @@ def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
     gpu.xp.testing.assert_array_equal(same[~is_finite], want[~is_finite])
     error = gpu.xp.abs(same - wide)[is_finite]
     assert bool((error <= (2 + terms) * 2.0**-24 * sums[is_finite] + 2.0**-149).all())
+
+
+def test_pieces_in_a_graph(rng: np.random.Generator) -> None:
+    """It finds its code where that was when it was captured, whatever is cleared meanwhile."""
+    gpu: Any = backend.get("gpu")
+    run = executable(lambda x: einloom.einsum("ij,kj->ik", x, x), (1500, 701), backend=gpu)
+    x = up(rng.integers(-9, 10, (1500, 701)).astype("f4"))
+    captured: Any = run.capture(x)
+    einloom.clear_caches()
+    for _ in range(2):
+        here = down(x)
+        np.testing.assert_array_equal(down(captured()), here @ here.T)
+        x[...] = gpu.to_device(rng.integers(-9, 10, x.shape).astype("f4"))
+
+
+@pytest.mark.parametrize("k", [300, 1500])  # added by cuBLAS, and to what pieces made
+def test_added_to_products(k: int, rng: np.random.Generator) -> None:
+    gpu: Any = backend.get("gpu")
+    x, y = (rng.integers(-9, 10, shape).astype("f4") for shape in ((1400, k), (k, 1501)))
+    z = rng.integers(-9, 10, (1400, 1501)).astype("f4")
+    attrs = {"batch": ((), ()), "contracting": ((1,), (0,)), "alpha": 2, "beta": -3}
+    want = 2 * (x @ y) - 3 * z
+    a, b, c = up(x), up(y), up(z)
+    for out in (None, c):
+        for one in (b, b[:, ::-1][:, ::-1], up(np.asfortranarray(y))):
+            c[...] = gpu.to_device(z)
+            found = gpu.apply("dot_general_add", attrs, a, one, c, out=out)
+            np.testing.assert_array_equal(down(found), want)
 
 
 # ---- cuTENSOR -----------------------------------------------------------------------------------
