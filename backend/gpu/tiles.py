@@ -29,9 +29,9 @@ TILES_EACH = 8  # of a block, so that the last of them keep few blocks waiting
 MULTIPLIED = 1.1 * MOST_TERMS
 """Multiplications for each number of the result in tiles that are partly behind its ends: those that were
 measured, and a tenth."""
-BLAS_SPEED = 43e12
-"""Operations on float32 that cuBLAS did in a second on an H200 (41 to 51e12), those behind the last row and
-column of its tiles included."""
+BLAS_SPEED = 43e12 / 132
+"""Operations on float32 that cuBLAS did in a second on each multiprocessor of an H200 (41 to 51e12 on all),
+those behind the last row and column of its tiles included."""
 COPY_SPEED = 1.5e12  # bytes that are copied in a second, each read and written
 CALL = 3e-6  # seconds of a launch, and of a copy besides
 AHEAD = 0.9  # pieces must be this much sooner than cuBLAS, by what is estimated
@@ -93,7 +93,8 @@ def is_in_pieces(xp: Module, dims: DotDims, to_copy: int, lhs: Array, rhs: Array
     _, seconds = way_of(dims.batch, dims.m, dims.n, dims.k, card.processors)
     seconds += _copying(_lying(dims, lhs, rhs).to_copy)
     covered = 2 * dims.batch * _in_blas(dims.m) * _in_blas(dims.n) * dims.k
-    return seconds < AHEAD * (covered / BLAS_SPEED + CALL + _copying(to_copy))
+    by_blas = covered / (BLAS_SPEED * card.processors)
+    return seconds < AHEAD * (by_blas + CALL + _copying(to_copy))
 
 
 def _copying(nbytes: int) -> float:

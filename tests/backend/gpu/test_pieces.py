@@ -382,6 +382,10 @@ def test_how_much_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
         (96, 592704, 96),
     ):
         assert rung("float32", *sizes) == "pieces"
+    for processors in (16, 78, 114):  # parts of a card, and smaller ones
+        monkeypatch.setattr(tiles, "card_of", lambda xp, n=processors: Card(90, n, 227 << 10))
+        assert rung("float32", 3136, 3136, 3136) == "pieces"
+    monkeypatch.setattr(tiles, "card_of", lambda xp: Card(90, 132, 227 << 10))
     for sizes in ((256, 256, 256), (9600, 9600, 32), (147456, 24, 384), (40, 40, 100000)):
         assert rung("float32", *sizes) == "gemm"
 
