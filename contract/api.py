@@ -266,7 +266,7 @@ def _planned(
 
 
 PLANNING = tuple(_planned.__kwdefaults__ or ())
-MEANT = {"optimize": "planner", "path": "planner", "minimize": "objective"}
+MEANT = {"optimize": "planner", "minimize": "objective"}
 """What arguments of einsum and of other libraries are called here."""
 
 

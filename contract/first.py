@@ -27,10 +27,10 @@ from ..backend.catalogue import Attrs, known_dims
 from ..backend.cost_model import RATES
 from ..backend.cpu import cpu
 from ..backend.cpu.buffers import fresh, in_layout
+from ..backend.cpu.elementwise import EVALUATE, over_blocks
 from ..backend.cpu.matrices import matrices, multiply_where_they_lie, way_where_they_lie
 from ..backend.cpu.patience import counted, too_early
 from ..backend.cpu.quiet import quietly
-from ..backend.cpu.threads import parallel_parts
 from ..backend.matrices import contraction_of, is_tall
 from ..backend.spec import LARGE, ArraySpec, Axes, Shape
 from ..program.passes.layout_assignment import along
@@ -48,10 +48,10 @@ MANY = 1 << 12  # and of so many matrices, each of which is a call of BLAS
 WIDE = 64  # rows, columns and terms of matrices from which kernels save little:
 ONE = 1 << 30  # multiplications of one such product
 BATCH = 1 << 28  # and of a batch of them
-SHARED = (
-    16 << 20
-)  # bytes of a product without sums, from which threads gain more than their start takes
 STEPS = 1 << 20  # multiplications of several products, which so few threads do not share
+SHARED = 16 << 20
+"""Bytes of a product without sums from which threads gain more than their start takes; those from
+`CHECK_FROM` on are no first call's."""
 
 
 class Amounts(NamedTuple):
@@ -383,15 +383,10 @@ def _multiplied(products: Sequence[_Product], arrays: Sequence[Any], order: Axes
         for k, term in zip(one.step.operands, (one.step.lhs, one.step.rhs), strict=True)
     ]
     with counted():
-        if made.nbytes >= SHARED:
-            parallel_parts(_multiply, out, *factors)
-        else:
-            _multiply(out, *factors)
-    return out
-
-
-def _multiply(out: Any, lhs: Any, rhs: Any) -> None:
-    quietly(np.multiply, lhs, rhs, out=out)
+        if made.nbytes < SHARED:
+            return quietly(np.multiply, *factors, out=out)
+        whole = tuple(np.broadcast_to(x, out.shape) for x in factors)
+        return over_blocks(EVALUATE["multiply"], out, whole, cut=False)
 
 
 def _broadcast(x: Any, term: Axes, labels: Axes) -> Any:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,20 +86,8 @@ class Plan:
     n_runs: int | None = None
 
     def __post_init__(self) -> None:
-        for at, label in enumerate(self.sliced):
-            if not (
-                isinstance(label, (int, np.integer)) and 0 <= label < len(self.network.extents)
-            ):
-                wrong = (
-                    f"no label of the network; its {len(self.network.extents)} are numbered from 0"
-                )
-            elif label in self.sliced[:at]:
-                wrong = "given twice"
-            elif self.network.extents[label] == 0:
-                wrong = f"label {self.network.name(label)!r}, of size 0, which has no slices"
-            else:
-                continue
-            raise OptionError(f"Plan(sliced={self.sliced!r:.40}): {label!r} is {wrong}")
+        if type(self.sliced) is not tuple or self.sliced:
+            object.__setattr__(self, "sliced", _checked(self.sliced, self.network))
 
     def unproven(self, **changes: Any) -> Plan:
         """This plan with changes after which it is not known whether any is better."""
@@ -501,7 +490,7 @@ def _from_document(data: dict[str, Any]) -> Plan:
         conj=frozenset(_ints(data["conj"])),
         order=data["order"],
         constants=frozenset(_ints(data["constants"])),
-        sliced=_sliced(data, network),
+        sliced=_ints(data["sliced"]) if data["version"] > 1 else (),
         layouts=_layouts(data, shapes),
         strip_exponent=_strips(data, dtype),
         memory_limit=_limit(data),
@@ -541,15 +530,26 @@ def _runs(data: dict[str, Any]) -> int | None:
     return runs
 
 
-def _sliced(data: dict[str, Any], network: Network) -> tuple[int, ...]:
-    """Different labels of size 2 or more, each of some tensor."""
-    sliced = _ints(data["sliced"]) if data["version"] > 1 else ()
+def _checked(sliced: Any, network: Network) -> tuple[int, ...]:
+    """Different labels, each of some tensor and with elements."""
     carried = frozenset().union(*network.carried)
-    if len(set(sliced)) != len(sliced) or not carried.issuperset(sliced):
-        raise ValueError(f"sliced, got {data['sliced']!r:.40}")
-    if min((network.extents[label] for label in sliced), default=2) < 2:
-        raise ValueError(f"sliced, got {data['sliced']!r:.40}")
-    return sliced
+    try:
+        labels = tuple(map(index, sliced))
+    except TypeError:
+        raise OptionError(
+            f"Plan(sliced={sliced!r:.80}): give a tuple of labels, which are numbers"
+        ) from None
+    for at, label in enumerate(labels):
+        if label not in carried:
+            wrong = f"no label of any tensor; these are {sorted(carried)!r:.80}"
+        elif label in labels[:at]:
+            wrong = "given twice"
+        elif network.extents[label] == 0:
+            wrong = f"label {network.name(label)!r}, of size 0, which has no slices"
+        else:
+            continue
+        raise OptionError(f"Plan(sliced={sliced!r:.80}): {label} is {wrong}")
+    return labels
 
 
 def _check_values(data: dict[str, Any], n: int) -> None:

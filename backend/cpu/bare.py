@@ -34,7 +34,7 @@ from ..._base.log import log
 from ..._base.options import cache_dir, get_options
 from ..processor import identity
 from . import objects
-from .kernel_files import private_folder, stamp_of
+from .kernel_files import private_folder, stamp_of, write_at_once
 
 MOST_LOOKS = 50_000  # what they take in all is half of what importing numba takes
 MAGIC = b"einloom kernel\n"
@@ -212,9 +212,7 @@ def keep(function: FunctionType, facts: Facts, code: bytes) -> None:
         return
     header = {**facts._asdict(), "runtime": len(facts.runtime)}
     body = json.dumps(header).encode() + b"\n" + facts.runtime + code
-    draft = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
-    draft.write_bytes(MAGIC + b"%d\n" % zlib.crc32(body) + body)
-    os.replace(draft, file)
+    write_at_once(file, MAGIC + b"%d\n" % zlib.crc32(body) + body)
 
 
 def _read(file: Path) -> tuple[Facts, bytes]:

@@ -23,7 +23,7 @@ from ..._base.log import log
 from ..._base.options import cache_dir
 from . import bare
 from .apart import call_of, is_apart, symbol_of, with_types
-from .kernel_files import Uses, disk_cache, no_cache, private_folder
+from .kernel_files import Uses, disk_cache, no_cache, private_folder, write_at_once
 
 _LOCK = threading.RLock()
 _LOADED: list[bool] = []  # one element once a kernel was asked of numba in this process
@@ -163,9 +163,7 @@ def _write_atomically(file: Path, text: str) -> None:
             return
     except (OSError, UnicodeDecodeError):
         pass
-    draft = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, file)
+    write_at_once(file, text.encode())
 
 
 def _dispatcher(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,10 @@ them), on the versions of einloom and numba, and on the CPU. It is loaded withou
 from __future__ import annotations
 
 import os
+import pickle
 import re
+import threading
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -28,6 +31,18 @@ def private_folder(name: str) -> None:
             raise OSError(
                 f"{folder} belongs to others or can be written by them; make it mode 0700"
             )
+
+
+def write_at_once(file: Path, content: bytes) -> None:
+    """A file that has its name only when it is whole; where that fails, nothing is left of it."""
+    draft = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        draft.write_bytes(content)
+        os.replace(draft, file)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        raise
 
 
 class Uses(NamedTuple):
@@ -115,27 +130,42 @@ def disk_cache() -> type[Any]:
 
         def save(self, key: Any, data: Any) -> None:
             name = self._data_name_pattern.replace("{number:d}", uuid.uuid4().hex)
+            self._save_data(name, data)
             try:
-                self._save_data(name, data)
                 self._save_index({**self._load_index(), key: name})
-            except OSError as error:  # a full disk: what is compiled is here all the same
-                log.warning("a compiled kernel is not kept on disk: %s", error)
+            except OSError:
+                os.unlink(self._data_path(name))  # no index names it
+                raise
 
-        # of a machine that lost power a file may have its name and half of its bytes, of which pickle
-        # raises whatever it comes upon; such a kernel is compiled, and kept, again
+        # Where a machine lost power, a file may have its name and half of its bytes, or zeros. In an index
+        # pickle comes upon that and raises anything; in machine code nobody would before it runs.
+
         def _load_index(self) -> Any:
             try:
                 return super()._load_index()
+            except OSError:
+                raise
             except Exception as error:
-                log.warning("%s cannot be read: %s", self._index_path, error)
+                self._give_up(self._index_path, f"{type(error).__name__}: {error}")
                 return {}
 
+        def _save_data(self, name: str, data: Any) -> None:
+            content = self._dump(data)
+            with self._open_for_write(self._data_path(name)) as file:
+                file.write(_sum_of(content) + content)
+
         def _load_data(self, name: str) -> Any:
-            try:
-                return super()._load_data(name)
-            except Exception as error:
-                log.warning("%s cannot be read: %s", self._data_path(name), error)
+            path = self._data_path(name)
+            content = Path(path).read_bytes()
+            if content[:4] != _sum_of(content[4:]):
+                self._give_up(path, "its checksum is another")
                 return None
+            return pickle.loads(content[4:])
+
+        def _give_up(self, path: str, why: str) -> None:
+            log.warning("%s is damaged (%s): kernels are compiled again", path, why)
+            with suppress(OSError):
+                os.unlink(path)
 
     class DiskCache(caching.FunctionCache):  # type: ignore[misc]
         """Code is loaded without what only compiling needs.
@@ -158,14 +188,27 @@ def disk_cache() -> type[Any]:
             """The code for a signature; None where it is to be compiled."""
             rtsys.initialize(context)
             self._uses.link()
-            with self._guard_against_spurious_io_errors():
+            try:
                 found = self._load_overload(signature, context)
-                if found is not None:
-                    return found
-            self._uses.complete()
-            return None
+            except OSError as error:
+                log.warning("a kept kernel cannot be read: %s", error)
+                found = None
+            if found is None:
+                self._uses.complete()
+            return found
+
+        def save_overload(self, signature: Any, data: Any) -> None:
+            """Keep what was compiled, if there is room: it is here all the same."""
+            try:
+                self._save_overload(signature, data)
+            except OSError as error:
+                log.warning("a compiled kernel is not kept on disk: %s", error)
 
     return DiskCache
+
+
+def _sum_of(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(4, "little")
 
 
 @cache

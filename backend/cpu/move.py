@@ -31,7 +31,7 @@ from .kernels.move import copy_runs, move_tiles, transpose_tiles
 from .kernels.vectors import side
 from .patience import counted, too_early
 from .strided import Axis, axis_table, element_strides, flat, merge_axes, offsets
-from .threads import parallel_for, parallel_parts
+from .threads import parallel_for
 
 LINE = 64  # bytes of a cache line
 TILE = 1024  # bytes along each side of a tile that is transposed
@@ -39,6 +39,7 @@ EDGE = 1 / 4  # of a side, outside whole blocks: large elements then move as fas
 BIG = 16 << 20  # bytes of a result from which tiles are twice as long
 TABLE = 512  # the same where offsets come from tables
 STREAMED = 256 << 10  # bytes of a run of a contiguous stretch that is streamed
+PIECES = 16  # at least, of an axis that is shared out
 RUNS = 64  # most runs of a tile
 LONG_RUN = 16  # cache lines from which a run is worth two broken ones when it is streamed
 STREAM = 4 << 20  # bytes from which a result is written past the caches
@@ -57,7 +58,7 @@ def move(dst: Any, src: Any) -> Any:
     src = np.broadcast_to(src, dst.shape)
     if too_early():
         with counted():
-            parallel_parts(np.copyto, dst, src)
+            _copied_in_pieces(dst, src)
         return dst
     to, of = element_strides(dst), element_strides(src)
     if to is None or of is None:
@@ -82,6 +83,17 @@ def move(dst: Any, src: Any) -> Any:
         carrier = CARRIERS[plan.itemsize]
         plan.run(d.view(carrier), s.view(carrier), d_origin, s_origin)
     return dst
+
+
+def _copied_in_pieces(dst: Any, src: Any) -> None:
+    """By NumPy, shared out along the slowest axis of dst that is long enough."""
+    order = sorted(range(dst.ndim), key=lambda axis: -abs(dst.strides[axis]))
+    axis = next((k for k in order if dst.shape[k] >= PIECES), None)
+    if axis is None:
+        np.copyto(dst, src)
+        return
+    to, of = np.moveaxis(dst, axis, 0), np.moveaxis(src, axis, 0)
+    parallel_for(lambda start, stop: np.copyto(to[start:stop], of[start:stop]), len(to))
 
 
 def packed(x: Any, shape: Shape) -> Any:

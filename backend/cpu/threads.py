@@ -39,7 +39,6 @@ AFTER = 10  # looks in which a caller that has put pieces into the queue comes t
 LEAVING = 8  # looks in which a thread that is done with a job comes to wait for the next
 REBOUND = 5e-5  # seconds for each thread that must pass before all are bound anew, which takes 2 µs for each
 BACKLOG = 64  # jobs in the queue that no thread has taken out yet
-PLACES = 16  # at least, of an axis that threads share
 MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for each other, and stay for ever
 
 
@@ -265,22 +264,6 @@ def parallel_for(run: Run, n: int, threads: int | None = None) -> None:
             raise failed
         finally:
             del failed, interrupted
-
-
-def parallel_parts(fill: Callable[..., Any], out: Any, *operands: Any) -> None:
-    """fill(out, *operands), which are broadcast to out, on several threads: each has a part of the axis of
-    out that is slowest in memory, of those with enough places for all."""
-    order = sorted(range(out.ndim), key=lambda axis: -abs(out.strides[axis]))
-    axis = next((k for k in order if out.shape[k] >= PLACES), None)
-    if axis is None:
-        fill(out, *operands)
-        return
-    first, *others = [np.moveaxis(x, axis, 0) for x in (out, *operands)]
-
-    def part(start: int, stop: int) -> None:
-        fill(first[start:stop], *[x if len(x) == 1 else x[start:stop] for x in others])
-
-    parallel_for(part, len(first))
 
 
 def has_begun() -> bool:

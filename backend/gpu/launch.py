@@ -141,7 +141,8 @@ class Architecture(str):
 
 
 FEATURES: Quick[bool] = Quick("cuda_features", 64)
-"""What cards and compilers turned out to have, by module, card and architecture."""
+"""What cards and compilers turned out to have, by module, card and architecture; what was found may be taken
+back, which a `Cache` does not."""
 _LOADED: dict[tuple[Any, ...], tuple[Module, Any]] = {}
 """Code for features of one card, with the array module, whose number is part of the key. No cache, since
 nothing may leave it: graphs know code by its address, and CuPy unloads such a module with its last reference
@@ -152,45 +153,51 @@ NOTHING = 'extern "C" __global__ void nothing(int) {}'
 def has_features(xp: Module, features: str) -> bool:
     """Whether kernels can be compiled for the features of one card alone, and loaded: CuPy has no public
     function that does, so it is tried once, on nothing."""
-    key = (id(xp), _card(xp), features)
-    found = FEATURES.get(key)
-    if found is not None:
-        return found
-    try:
-        _compile(xp, NOTHING, features)
-    except (
-        Exception
-    ) as error:  # whatever another version of CuPy, or an older compiler, makes of it
-        _forgo(xp, features, error)
-        return False
-    FEATURES.put(key, True)
-    return True
+    found = FEATURES.get((id(xp), _card(xp), features))
+    if found is None:
+        # whatever another version of CuPy, or an older compiler, makes of it
+        error = _error_of(lambda: _compile(xp, NOTHING, features))
+        if error is not None:
+            log.info("no kernels for %s: %s: %s", features, type(error).__name__, error)
+        found = _noted(xp, features, error)
+    return found
 
 
 def can_start(xp: Module, kernel: CudaKernel) -> bool:
-    """Whether a kernel for features is compiled and loaded; if not, none is tried again."""
-    try:
-        function_of(xp, kernel)
-    except Exception as error:
-        _forgo(xp, kernel.features, error)
+    """Whether a kernel for features is compiled and loaded, now or by a call before; where memory was all
+    that was missing, the next to ask may be luckier."""
+    if not has_features(xp, kernel.features):
         return False
-    return True
+    error = _error_of(lambda: function_of(xp, kernel))
+    if error is not None:
+        what = (kernel.name, kernel.features, type(error).__name__, error)
+        log.warning("kernel %s for %s cannot be loaded: %s: %s", *what)
+    return _noted(xp, kernel.features, error)
 
 
-def _forgo(xp: Module, features: str, error: Exception) -> None:
-    """For good, unless memory was all that was missing."""
-    log.info("nothing is compiled for %s: %s", features, error)
-    if not isinstance(error, MemoryError) and "OUT_OF_MEMORY" not in str(error):
-        FEATURES.put((id(xp), _card(xp), features), False)
+def _error_of(function: Callable[[], Any]) -> Exception | None:
+    try:
+        function()
+    except Exception as error:
+        return error
+    return None
+
+
+def _noted(xp: Module, features: str, error: Exception | None) -> bool:
+    is_for_want_of_memory = isinstance(error, MemoryError) or "OUT_OF_MEMORY" in str(error)
+    if not is_for_want_of_memory:
+        FEATURES.put((id(xp), _card(xp), features), error is None)
+    return error is None
 
 
 def _compile(xp: Module, source: str, features: str) -> Any:
     key = (id(xp), _card(xp), features, source)
-    if key not in _LOADED:
+    found = _LOADED.get(key)
+    if found is None:
         compiler = xp.cuda.compiler
         made = compiler._compile_module_with_cache(source, OPTIONS, arch=Architecture(features))
-        _LOADED[key] = xp, made
-    return _LOADED[key][1]
+        found = _LOADED.setdefault(key, (xp, made))  # of two threads the first keeps its own
+    return found[1]
 
 
 def _with_features(xp: Module, kernel: CudaKernel) -> Any:

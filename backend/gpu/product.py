@@ -137,7 +137,8 @@ class Product:
             if in_tiles is not None:
                 target = self._target(self.read, out)
                 in_tiles(lhs, rhs, target)
-                self._know(lhs, rhs, target, in_tiles)
+                if (lhs.strides, rhs.strides, target.strides) not in self.known:
+                    self._know(lhs, rhs, target, in_tiles)  # else cuBLAS did it
                 return target
         if rung == "cutensor":
             left, right = (
@@ -271,7 +272,12 @@ class Product:
     def _in_tiles(self, rung: str, lhs: Array, rhs: Array) -> Multiply | None:
         if rung == "thin":
             return in_thin(self.xp, self.dims, self.read, lhs, rhs)
-        return in_pieces(self.xp, self.dims, lhs, rhs)
+        return in_pieces(self.xp, self.dims, lhs, rhs, self._by_cublas)
+
+    def _by_cublas(self, lhs: Array, rhs: Array, out: Array) -> None:
+        """A product of a dtype of cuBLAS's, in rows, which stays with it from now on."""
+        if not self.gemm(lhs, rhs, out):
+            self.xp.copyto(out, self._matmul(lhs, rhs))
 
     # ---- products of matrices ------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ speeds are of that card, the number of multiprocessors is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,9 +155,12 @@ def _in_blas(n: int) -> int:
     return -(-n // 32) * 32 if n <= 64 else -(-n // 128) * 128
 
 
-def in_pieces(xp: Module, dims: DotDims, lhs: Array, rhs: Array) -> Multiply | None:
-    """None where an operand lies between elements, a block has too little shared memory, or the kernel cannot
-    be compiled. Where operands begin may differ from call to call."""
+def in_pieces(
+    xp: Module, dims: DotDims, lhs: Array, rhs: Array, otherwise: Multiply
+) -> Multiply | None:
+    """None where an operand lies between elements, or a block has too little shared memory. Where operands
+    begin may differ from call to call, and the kernel with it; one that cannot be loaded leaves them to
+    `otherwise`."""
     found, card = (element_strides(lhs), element_strides(rhs)), card_of(xp)
     if None in found:
         return None
@@ -174,22 +177,22 @@ def in_pieces(xp: Module, dims: DotDims, lhs: Array, rhs: Array) -> Multiply | N
     }
     if any(kernel.shared > card.shared_memory for kernel in kernels.values()):
         return None
-    first, second = (
-        order is not None or address(x) % 16 == 0
-        for x, order in zip((lhs, rhs), lying.orders, strict=True)
-    )
-    if not can_start(xp, kernels[first, second]):
-        return None
-    starts = {begin: launcher(xp, kernel) for begin, kernel in kernels.items()}
+    starts: dict[tuple[bool, bool], Callable[..., None]] = {}
 
     def multiply(lhs: Array, rhs: Array, out: Array) -> None:
-        lhs, rhs = (
+        left, right = (
             x if order is None else contiguous(xp, x.transpose(order))
             for x, order in zip((lhs, rhs), lying.orders, strict=True)
         )
+        begin = address(left) % 16 == 0, address(right) % 16 == 0
+        start = starts.get(begin)
+        if start is None:
+            if not can_start(xp, kernels[begin]):
+                otherwise(lhs, rhs, out)
+                return
+            start = starts[begin] = launcher(xp, kernels[begin])
         target = out if way.parts == 1 else xp.empty((way.parts, *out.shape), out.dtype)
-        start = starts[address(lhs) % 16 == 0, address(rhs) % 16 == 0]
-        start(target, *((rhs, lhs) if way.swaps else (lhs, rhs)))
+        start(target, *((right, left) if way.swaps else (left, right)))
         if way.parts > 1:
             xp.sum(target, axis=0, out=out)
 

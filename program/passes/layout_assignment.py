@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...backend.catalogue import known_dims
 from ...backend.cost_model import RATES
@@ -241,7 +241,7 @@ def _searched(
     free = set(by_size)
     if not free:
         return {}
-    alike: dict[int, dict[Orders, float]] = {}  # equal products are one contraction
+    alike: dict[Any, dict[Orders, float]] = {}  # of equal products, by the key of their contraction
     steps = [
         _step(program, ins, alike)
         for ins in program.instructions
@@ -287,14 +287,14 @@ def _is_product(program: Program, ins: Instruction) -> bool:
 
 
 def _step(
-    program: Program, ins: Instruction, alike: dict[int, dict[Orders, float]] | None = None
+    program: Program, ins: Instruction, alike: dict[Any, dict[Orders, float]] | None = None
 ) -> _Step:
     lhs, rhs = program.specs(ins.inputs[:2])
     dims = known_dims(ins.attrs, lhs.shape, rhs.shape)
     contraction, left, right = contraction_of(dims, lhs, rhs)
     out = tuple(range(len(program.slots[ins.outputs[0]].shape)))
     slots = (ins.inputs[0], ins.inputs[1], ins.outputs[0])
-    known = {} if alike is None else alike.setdefault(id(contraction), {})
+    known = {} if alike is None else alike.setdefault(contraction.key, {})
     return _Step(slots, contraction, (left, right, out), known)
 
 

@@ -187,6 +187,7 @@ def test_other_arrays(arrays: Any, error: type[Exception], says: str) -> None:
         (("ij,jk", A, B), {"dtype": "i8"}, DTypeError, "float64"),
         (("ij,jk", A, B), {"no_such_keyword": 1}, CallError, "no_such_keyword"),
         (("ij,jk", A, B), {"optimize": "greedy"}, CallError, "give planner="),
+        (("ij,jk", A, B), {"minimize": "flops"}, CallError, "give objective="),
         ((einloom.plan("ij,jk", A, B), A, B), {}, CallError, "give it alone"),
         ((einloom.plan("ij,jk", A, B),), {"dtype": "f4"}, CallError, "give it alone"),
         ((einloom.plan("ij,jk", A, B),), {"planner": "greedy"}, CallError, "give it alone"),

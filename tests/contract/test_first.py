@@ -150,13 +150,27 @@ def random_call(r: random.Random) -> tuple[str, list[tuple[int, ...]]]:
     return f"{','.join(terms)}->{output}", [tuple(sizes[x] for x in term) for term in terms]
 
 
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Bytes of the products without sums that threads shared."""
+    found: list[int] = []
+    over_blocks = first.over_blocks
+
+    def seen(evaluate: Any, out: Any, operands: Any, cut: bool) -> Any:
+        found.append(out.nbytes)
+        return over_blocks(evaluate, out, operands, cut)
+
+    monkeypatch.setattr(first, "over_blocks", seen)
+    return found
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("n", [3, 17, 40])
 @pytest.mark.parametrize(
     "equation", ["ij,ij->ij", "i,j->ij", "i,j->ji", "ij,jk->jki", "tkj,to->tokj"]
 )
 def test_products_without_sums_are_shared_by_threads(
-    equation: str, n: int, threads: int, rng: np.random.Generator, made: list[bool],
+    equation: str, n: int, threads: int, rng: np.random.Generator, made: list[bool], shared: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(first, "SHARED", 0)
@@ -165,12 +179,24 @@ def test_products_without_sums_are_shared_by_threads(
     x, y = draw(rng, [[sizes[label] for label in term] for term in terms], "f8")
     x.flat[:2] = np.inf, -0.0
     y.flat[0] = 0
-    with options(threads=threads), np.errstate(all="raise"):
+    with options(threads=threads, small=1), np.errstate(all="raise"):
         result = einsum(equation, x, y)
         assert made == [True]
         assert alike(result, einsum(equation, x, y))
+    assert shared == [result.nbytes]
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(result, np.einsum(equation, x, y))
+
+
+def test_small_products_without_sums_are_not_shared(
+    rng: np.random.Generator, shared: list[int]
+) -> None:
+    columns = first.SHARED // (8 * 1024)
+    x = rng.standard_normal(1024)
+    for n in (columns - 1, columns):
+        y = rng.standard_normal(n)
+        np.testing.assert_array_equal(einsum("i,j->ij", x, y), np.multiply.outer(x, y))
+    assert shared == [first.SHARED]
 
 
 @pytest.mark.parametrize("seed", range(300))

@@ -454,11 +454,12 @@ def test_labels_that_cannot_be_sliced_are_refused(junk: Any) -> None:
 @pytest.mark.parametrize(
     ("sliced", "told"),
     [
-        ((0, 0), "given twice"),
-        ((9,), "numbered from 0"),
-        ((-1,), "numbered from 0"),
-        (("i",), "numbered from 0"),
-        ((1.0,), "numbered from 0"),
+        ((0, 0), "0 is given twice"),
+        ((9,), "9 is no label of any tensor"),
+        ((-1,), "-1 is no label"),
+        (("i",), "give a tuple of labels"),
+        ((1.0,), "give a tuple of labels"),
+        (None, "give a tuple of labels"),
         ((1,), "label 'j', of size 0"),  # a program of such slices failed with a ProgramError
     ],
 )
@@ -466,6 +467,15 @@ def test_plans_with_such_labels_are_refused(sliced: Any, told: str) -> None:
     plan = einloom.plan("ij,jk->ik", (3, 0), (0, 5))
     with pytest.raises(einloom.OptionError, match=told):
         replace(plan, sliced=sliced)
+
+
+@pytest.mark.parametrize("sliced", [[1], np.array([1]), (np.int64(1),), {1}])
+def test_sliced_labels_are_a_tuple_of_numbers(sliced: Any) -> None:
+    plan = replace(einloom.plan("ij,jk->ik", (3, 1), (1, 5)), sliced=sliced)
+    assert plan.sliced == (1,)
+    assert {plan} == {Plan.from_json(plan.to_json())}
+    operands = arrays(plan)
+    np.testing.assert_allclose(einloom.compile(plan)(*operands), operands[0] @ operands[1])
 
 
 def test_what_runs_is_shown() -> None:

@@ -20,7 +20,7 @@ from einloom.backend.gpu.cuda import pieces as module
 from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.cuda.pieces import Way, pieces, way_of
 from einloom.backend.gpu.launch import Card
-from einloom.backend.gpu.product import engine_of
+from einloom.backend.gpu.product import Product, engine_of
 from einloom.backend.rules import dot_dims
 from einloom.backend.spec import ArraySpec
 
@@ -313,41 +313,71 @@ def test_compilers_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("place", ["compiler", "driver"])
 @pytest.mark.parametrize(
-    ("n", "error", "is_for_good"),
+    ("error", "is_for_good"),
     [
-        (26, RuntimeError("ptxas: unknown instruction"), True),
-        (27, AttributeError("module has no attribute funcSetAttribute"), True),
-        (28, RuntimeError("CUDA_ERROR_OUT_OF_MEMORY: out of memory"), False),
-        (29, MemoryError("no memory"), False),
+        (RuntimeError("ptxas: unknown instruction"), True),
+        (AttributeError("no such function"), True),
+        (RuntimeError("CUDA_ERROR_OUT_OF_MEMORY: out of memory"), False),
+        (MemoryError("no memory"), False),
     ],
 )
 def test_a_kernel_that_cannot_be_loaded(
-    n: int, error: Exception, is_for_good: bool, many: None, monkeypatch: pytest.MonkeyPatch,
-    rng: np.random.Generator,
+    place: str, error: Exception, is_for_good: bool, many: None, monkeypatch: pytest.MonkeyPatch,
+    rng: np.random.Generator, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    """cuBLAS multiplies instead."""
+    """cuBLAS multiplies instead, at first or where operands begin elsewhere, and so on; other products are
+    tried again if memory was missing."""
     xp: Any = COMPILING.xp
-    compile_module, tried = xp.cuda.compiler._compile_module_with_cache, []
+    compile_module = xp.cuda.compiler._compile_module_with_cache
+    refused: list[bool] = []
 
-    def refuses(source: str, options: Any, *, arch: str) -> Any:
-        if source == launch.NOTHING:
-            return compile_module(source, options, arch=arch)
-        tried.append(arch)
+    def refuses(*_: Any) -> Any:
+        refused.append(True)
         raise error
 
-    x, y = (rng.integers(-9, 10, shape).astype("f4") for shape in ((33, 31), (31, n)))
-    launch.FEATURES.clear()
+    def compiles(source: str, options: Any, *, arch: str) -> Any:
+        return compile_module(source, options, arch=arch) if source == launch.NOTHING else refuses()
+
+    def refuse() -> None:
+        compiler = SimpleNamespace(_compile_module_with_cache=compiles)
+        if place == "compiler":
+            monkeypatch.setattr(xp.cuda, "compiler", compiler)
+        else:
+            monkeypatch.setattr(xp.cuda.driver, "funcSetAttribute", refuses)
+
     monkeypatch.setattr(launch, "_LOADED", {})
-    compiler = SimpleNamespace(_compile_module_with_cache=refuses)
-    monkeypatch.setattr(xp.cuda, "compiler", compiler)
+    for cache in (launch.FEATURES, launch.COMPILED, launch.PREPARED):
+        cache.clear()
+    x = rng.integers(-9, 10, (34, 32)).astype("f4")
+    y = rng.integers(-9, 10, (32, 28)).astype("f4")
+    elsewhere = np.zeros(x.size + 1, "f4")[1:].reshape(x.shape)
+    elsewhere[...] = x
+    specs = tuple(ArraySpec(one.dtype, one.shape) for one in (x, y))
+    attrs = {"batch": ((), ()), "contracting": ((1,), (0,))}
+    multiply, other = (Product(xp, attrs, specs) for _ in range(2))
+
+    def launched(one: Any, multiply: Product = multiply) -> list[str]:
+        with launches() as found:
+            np.testing.assert_array_equal(multiply(there(one), there(y)).view(np.ndarray), x @ y)
+        return found
+
     try:
-        found = COMPILING.apply("matmul", {}, there(x), there(y))
-        np.testing.assert_array_equal(found.view(np.ndarray), x @ y)
-        assert tried == ["90a"]
+        assert launched(x) == ["pieces"]
+        refuse()
+        assert launched(x) == ["pieces"]  # it is loaded
+        assert "pieces" not in launched(elsewhere)
+        assert len(refused) == 1
+        assert caplog.text.count("cannot be loaded") == 1
         assert launch.has_features(xp, "90a") is not is_for_good
+        assert launched(elsewhere) == launched(x) == []
+        assert len(refused) == 1
+        assert launched(elsewhere, other) == launched(elsewhere, other) == []
+        assert len(refused) == (1 if is_for_good else 2)
     finally:
         launch.FEATURES.clear()
+        launch.COMPILED.clear()
 
 
 def test_code_is_kept_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,6 +412,10 @@ def test_how_much_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
         (96, 592704, 96),
     ):
         assert rung("float32", *sizes) == "pieces"
+    specs = tuple(ArraySpec(np.dtype("f4"), shape) for shape in ((9600, 24), (24, 9600)))
+    attrs = {"batch": ((), ()), "contracting": ((1,), (0,))}
+    assert engine_of(COMPILING.xp, "dot_general", attrs, specs) == "thin"
+    assert engine_of(COMPILING.xp, "dot_general_add", attrs, specs) == "gemm"
     for processors in (16, 78, 114):  # parts of a card, and smaller ones
         monkeypatch.setattr(tiles, "card_of", lambda xp, n=processors: Card(90, n, 227 << 10))
         assert rung("float32", 3136, 3136, 3136) == "pieces"
