@@ -36,9 +36,8 @@ COPY_SPEED = 1.5e12  # bytes that are copied in a second, each read and written
 CALL = 3e-6  # seconds of a launch, and of a copy besides
 AHEAD = 0.9  # pieces must be this much sooner than cuBLAS, by what is estimated
 DENSE = 8  # numbers side by side: what memory gives at a time
-COUNTED = (
-    1 << 30
-)  # terms, whose numbers are of 32 bits in the kernel; only broadcast ones are so many
+COUNTED = 1 << 30
+"""Most terms in pieces, whose numbers are of 32 bits in the kernel; only broadcast ones are so many."""
 WORTH_IT = 1 << 30  # operations of a product below which nobody looks
 
 
