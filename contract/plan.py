@@ -59,7 +59,7 @@ class Plan:
         order: memory order of the result, as NumPy's `order=`.
         constants: operands that keep their values from call to call.
         sliced: labels, by their numbers in the network, at whose values the contraction is cut into
-            slices, which run one after the other; each once, and none of no elements.
+            slices, which run one after the other; different ones, of one element or more.
         layouts: for each operand the order of its axes in memory, the slowest first, or None for
             row-major; empty if all are. Operands that lie otherwise work too, by copies.
         strip_exponent: whether the result is a mantissa and an exponent of ten.
