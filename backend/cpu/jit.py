@@ -147,7 +147,7 @@ def _defined(source: str) -> Callable[..., None]:
     file = cache_dir() / "generated" / f"{name}.py"
     try:
         private_folder("generated")
-        _write_atomically(file, source)
+        _write_where_it_differs(file, source)
     except OSError as error:
         log.warning("generated kernels are not kept on disk: %s", error)
     names: dict[str, Any] = {"__name__": __name__}  # a module that exists: numba looks it up
@@ -157,7 +157,7 @@ def _defined(source: str) -> Callable[..., None]:
     return function
 
 
-def _write_atomically(file: Path, text: str) -> None:
+def _write_where_it_differs(file: Path, text: str) -> None:
     try:
         if file.read_text(encoding="utf-8") == text:
             return
