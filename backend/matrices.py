@@ -62,10 +62,8 @@ SUMS = 5e-5  # seconds before sums of products begin
 WORTH = 1.4
 # the same of large results, which BLAS takes its time to write, where it packs panels, and where it is slower
 WORTH_CLOSE = 1.2
-IN_PLACE = (
-    1 << 20
-)  # multiplications of a product below which BLAS reads operands where they lie; others
-IN_PANELS = 2.5e-10  # it packs into panels of its own first: seconds of a thread for each byte
+IN_PLACE = 1 << 20
+"""Multiplications of a product below which BLAS reads operands where they lie; others it packs into panels."""
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
 TINY_REAL = 0.4  # of what the model says of such batches of real ones, from 2 by 2 to 8 by 8
@@ -290,7 +288,7 @@ def _panelling_seconds(step: Contraction, found: Products, model: CostModel) -> 
     m, n, k = map(step.size, (found.rows, found.columns, found.contracted))
     if found.calls < WIDE or m * n * k < IN_PLACE:
         return 0.0
-    return found.calls * (m + n) * k * step.itemsize * IN_PANELS / model.threads
+    return found.calls * (m + n) * k * step.itemsize * model.panels / model.threads
 
 
 _PLANS: Quick[Products] = Quick("plans of products", 4096)

@@ -54,6 +54,11 @@ def identity() -> tuple[str, ...]:
     return binding.get_process_triple(), binding.get_host_cpu_name(), features
 
 
+def has_avx512() -> bool:
+    """Whether registers are as wide as a cache line, as NumPy has found."""
+    return bool(getattr(sys.modules.get(LINKED), "__cpu_features__", {}).get("AVX512F"))
+
+
 def blas_core() -> str | None:
     """For which processor NumPy's OpenBLAS has chosen its kernels, by itself or as the environment variable
     OPENBLAS_CORETYPE says; None where that is not known, of another library among others."""

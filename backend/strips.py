@@ -7,6 +7,7 @@ cache lines, and a large result is written once, past the caches, where BLAS cle
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._base.options import get_options
@@ -25,7 +26,7 @@ PIECE = 1.5e-7  # seconds of a thread for each piece of a large operand that is 
 STRIP = 6e-8  # and for each strip, however few its rows and contracted elements
 PART = 256  # contracted elements that are added up in registers
 LINE = 64  # bytes of a cache line, in which columns of strips are whole
-STRIP_LINES = 3  # of a strip
+STRIP_LINES = 3  # of a strip, at most
 PADDED = 1.3  # times as many columns, at most, as there are
 RUN = 32  # columns one after another in their operand that are enough
 LONG = 256  # and in the result
@@ -112,7 +113,9 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         if arithmetic * (model.strips if is_faster else 1) < streamed and not is_far:
             continue  # BLAS writes what stays in caches as fast
         down = -(-m // TILE[0])
-        strips = batch * down * -(-k // PART) * -(-width // (STRIP_LINES * lanes))  # or more
+        strips = (
+            batch * down * -(-k // PART) * math.ceil(width / (model.strip_lines * lanes))
+        )  # or more
         packing = strips * STRIP + _pieces(step, left, right, out, columns) * down * PIECE
         computed = arithmetic + packing / threads
         seconds = STARTED + max(computed, streamed) + copied_bytes / model.moves
