@@ -60,6 +60,7 @@ class CostModel(NamedTuple):
     strips: float = 0.95  # of the rate of products, in strips (see strips.py) of large matrices
     strip_lines: float = 3  # cache lines of columns of a strip
     blocks: float = 1.0  # the same in blocks of packed panels
+    packs: float = 6  # times the rate of moves, at which panels are packed for blocks
     blocks_single: float = 0.9  # of the rate of products of float32, in blocks of these
     # seconds of a thread for each byte that BLAS packs into panels before each of many products
     panels: float = 2.5e-10
@@ -91,25 +92,31 @@ class CostModel(NamedTuple):
         return max(speed, self.vector_speed(k)) * max(1.0, self.strided)
 
 
-NARROW = CostModel(strips=0.64, strip_lines=1, blocks=0.87, blocks_single=0.81, panels=4e-11)
-"""The model of processors without AVX-512, which have 16 registers of half a cache line: a strip is one line, so that
-each element of the other operand is read three times as often. Measured on Zen 3 beside its BLAS (two cores, NumPy
-2.4.6): strips reach 0.95 of the rate of BLAS where operands stay in L2, 0.72 with 500 rows and columns, 0.66 with
-1000, and 0.83 to 0.9 in float32; blocks 0.83 to 0.93, and 0.81. BLAS reaches 0.92 of its rate with 128 by 128 by 128,
-however many there are."""
+NARROW = CostModel(
+    strips=0.64, strip_lines=1, blocks=0.87, packs=1.5, blocks_single=0.81, panels=4e-11
+)
+"""Without AVX-512 there are 16 registers of half a cache line: a strip is one line, so that each element of
+the other operand is read three times as often. Measured on Zen 3 (two cores, NumPy 2.4.6, OpenBLAS's
+kernels `Haswell`): strips reach 0.95 of the rate of BLAS where operands stay in L2, 0.72 with 500 rows and
+columns, 0.66 with 1000, and 0.83 to 0.9 in float32; blocks 0.83 to 0.93, and 0.81, and they pack at 7 GB/s
+what lies in short pieces; BLAS reaches 0.92 of its rate in batches of 128 by 128 by 128. The edges are the
+general ones: with those that `tune` measures, chains of small products took up to 1.5 times as long."""
+WITHOUT_AVX512 = ("any", "any", "without AVX-512")
 KNOWN: dict[tuple[str, str, str], CostModel] = {
-    ("AuthenticAMD", "26", "SkylakeX"): CostModel(blocks=1.19, blocks_single=1.0)
+    ("AuthenticAMD", "26", "SkylakeX"): CostModel(blocks=1.19, blocks_single=1.0),
+    WITHOUT_AVX512: NARROW,
 }
-"""Models by vendor, family and BLAS core: OpenBLAS runs Zen 5 with kernels for another one, which reach
-three quarters of its peak in float64 (measured on two cores, NumPy 2.4.6). In float32 blocks were at 0.95 of
-BLAS, but copies, of which they need none, weigh more than this model says. With the rates of products of that
-processor thin ones were left to BLAS for which strips take half of the time."""
+"""Models by vendor, family and BLAS core, and that of processors without AVX-512. OpenBLAS runs Zen 5 with
+kernels for another one, which reach three quarters of its peak in float64 (measured on two cores, NumPy
+2.4.6). In float32 blocks were at 0.95 of BLAS, but copies, of which they need none, weigh more than this
+model says. With the rates of products of that processor thin ones were left to BLAS for which strips take
+half of the time."""
 
 
 def shipped() -> CostModel:
     """The model for this processor before anything is measured on it."""
-    if not processor.has_avx512():
-        return NARROW
+    if WITHOUT_AVX512 in KNOWN and not processor.has_avx512():
+        return KNOWN[WITHOUT_AVX512]
     facts = processor.facts()
     vendor, family = facts.get("vendor_id", ""), facts.get("cpu family", "")
     if not any(key[:2] == (vendor, family) for key in KNOWN):

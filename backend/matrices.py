@@ -41,7 +41,6 @@ EVEN = 1.15  # times its fair share of the tiles that a thread may have
 LEAST = 1 << 19  # multiplications of a tile that is not cut further for the sake of more threads
 SHORT = 16  # elements of an axis that are enough for whole cache lines
 PANEL_BYTES = 2048  # of contracted elements of each row of a panel
-PANELS = 6  # times the rate of moves, at which panels are packed
 DISTANT = 16 << 20  # bytes of an operand whose short pieces come from memory each time
 DISTANT_RATE = 6.4e9  # bytes of such pieces that a thread packs in a second
 ADDED = 128  # contracted elements from which a result is written that no cache holds
@@ -63,7 +62,8 @@ WORTH = 1.4
 # the same of large results, which BLAS takes its time to write, where it packs panels, and where it is slower
 WORTH_CLOSE = 1.2
 IN_PLACE = 1 << 20
-"""Multiplications of a product below which BLAS reads operands where they lie; others it packs into panels."""
+"""Multiplications of a product below which BLAS reads operands where they lie; others it packs into
+panels."""
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
 TINY_REAL = 0.4  # of what the model says of such batches of real ones, from 2 by 2 to 8 by 8
@@ -421,7 +421,7 @@ def panel_seconds(step: Contraction, given: Orders, model: CostModel | None = No
     arithmetic = macs * _seconds_in_panels(model, ratio, step) * (k + DEPTH) / k
     arithmetic *= model.threads / working
     of_lhs, of_rhs = _distant_bytes(step, *given)
-    packing = (lhs * across + rhs * down) / (model.moves * PANELS)
+    packing = (lhs * across + rhs * down) / (model.moves * model.packs)
     packing *= model.threads / working
     packing += (of_lhs * across + of_rhs * down) / (DISTANT_RATE * working)
     writing = 2 * out / model.stream  # not meanwhile: of short sums it takes most of the time
@@ -438,7 +438,7 @@ def _seconds_in_panels(model: CostModel, ratio: float, step: Contraction) -> flo
     rows, columns = tile_of(1, side, side, side, block, model.threads, TILE)
     passes = -(-side // rows) - (-side // columns)  # over both operands
     nbytes = side**2 * step.itemsize
-    besides = passes * nbytes / (model.moves * PANELS) + 2 * nbytes / model.stream
+    besides = passes * nbytes / (model.moves * model.packs) + 2 * nbytes / model.stream
     return max((side**3 / rate - besides) / side**3, LEAST_PART / rate)
 
 

@@ -25,6 +25,9 @@ from .strips import bind_strips
 
 FEW = (4, 8, 16, 48)  # rows, columns or contracted elements of narrow matrices
 WIDE = 384  # of the other two
+STRIPS = 1000
+"""Rows, columns and contracted elements of the product in strips: rows at a power of two would share few
+sets of the caches, and count for all sizes."""
 BATCH = 32  # matrices that are shared out
 
 Shape3 = tuple[int, int, int]
@@ -55,7 +58,7 @@ def tune(save: bool = True) -> CostModel:
         products=products, stream=stream, moves=_rate_of_moves(), threads=num_threads()
     )
     model = model._replace(
-        strips=SIDE**3 / _seconds_in_strips() / products,
+        strips=STRIPS**3 / _seconds_in_strips() / products,
         blocks=SIDE**3 / _seconds_in_blocks() / products,
         blocks_single=_seconds_of_product((SIDE, SIDE, SIDE), 1, "f4") / _seconds_in_blocks("f4"),
     )
@@ -86,7 +89,7 @@ def _seconds_of_product(shape: Shape3, batch: int, dtype: str = "f8") -> float:
 
 def _seconds_in_strips() -> float:
     """Of a product of large matrices, by our own kernel."""
-    return _seconds_by(bind_strips, (SIDE, SIDE, SIDE))
+    return _seconds_by(bind_strips, (STRIPS, STRIPS, STRIPS))
 
 
 def _seconds_in_blocks(dtype: str = "f8") -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import pytest
 import einloom
 from einloom._base.options import options
 from einloom.backend import cost_model, processor
-from einloom.backend.cost_model import FILE, MODELS, CostModel, keep, shipped
+from einloom.backend.catalogue import dot_dims
+from einloom.backend.cost_model import FILE, MODELS, NARROW, CostModel, keep, shipped
 from einloom.backend.cpu import tune as measuring
+from einloom.backend.cpu.contraction import dot_engine
 from einloom.backend.matrices import Contraction, plan_matrices
 from einloom.backend.prediction import predict
 from einloom.backend.spec import ArraySpec
@@ -39,6 +42,7 @@ def test_the_shipped_one_is_used_where_none_is_kept() -> None:
 def test_what_is_known_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of vendor, family and BLAS core; those of another core, or processor, are the general ones."""
     monkeypatch.setitem(cost_model.KNOWN, ("Vendor", "26", "Core"), CostModel(blocks=1.5))
+    monkeypatch.setattr(processor, "has_avx512", lambda: True)
     for facts, core, blocks in (
         ({"vendor_id": "Vendor", "cpu family": "26"}, "Core", 1.5),
         ({"vendor_id": "Vendor", "cpu family": "26"}, "Other", CostModel().blocks),
@@ -49,6 +53,33 @@ def test_what_is_known_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(processor, "facts", lambda facts=facts: facts)
         monkeypatch.setattr(processor, "blas_core", lambda core=core: core)
         assert shipped() == CostModel(blocks=blocks)
+
+
+def test_processors_without_avx512(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have a model of their own, whoever made them."""
+    narrow = CostModel(strips=0.6, strip_lines=1)
+    monkeypatch.setitem(cost_model.KNOWN, cost_model.WITHOUT_AVX512, narrow)
+    for has, model in ((True, CostModel()), (False, narrow)):
+        monkeypatch.setattr(processor, "has_avx512", lambda has=has: has)
+        assert shipped() == model
+    features = getattr(sys.modules[processor.LINKED], "__cpu_features__", {})
+    monkeypatch.undo()
+    assert processor.has_avx512() == bool(features.get("AVX512F"))
+
+
+def engine(model: CostModel, m: int, n: int, k: int) -> str:
+    MODELS.use(model)
+    lhs, rhs = (ArraySpec(np.dtype("f8"), shape) for shape in ((m, k), (k, n)))
+    dims = dot_dims({"contracting": ((1,), (0,)), "batch": ((), ())}, lhs.shape, rhs.shape)
+    return dot_engine(dims, (lhs, rhs))
+
+
+def test_narrow_strips_are_for_what_they_are_faster_at() -> None:
+    """Previously failed: the model of registers as wide as a cache line, where they are half as wide, chose
+    strips for products that BLAS takes a third of the time for."""
+    for m, n, k in ((16, 1024, 1024), (20, 4000, 400), (128, 256, 128), (1000, 1000, 1000)):
+        assert engine(NARROW, m, n, k) == "gemm"
+    assert engine(CostModel(), 20, 4000, 400) == "strips"
 
 
 def test_one_that_is_kept_is_found() -> None:
@@ -106,7 +137,7 @@ def test_tuning_keeps_and_uses_what_it_measures(
 
     monkeypatch.setattr(measuring, "_seconds_of_product", seconds)
     monkeypatch.setattr(measuring, "_rate_of_moves", lambda: 3e9)
-    monkeypatch.setattr(measuring, "_seconds_in_strips", lambda: measuring.SIDE**3 / 3e10)
+    monkeypatch.setattr(measuring, "_seconds_in_strips", lambda: measuring.STRIPS**3 / 3e10)
     monkeypatch.setattr(
         measuring, "_seconds_in_blocks", lambda dtype="f8": measuring.SIDE**3 / 1e10
     )
