@@ -1,6 +1,6 @@
 """What work costs on a machine: rates from which alternatives are told apart.
 
-The model is shipped with figures of one machine, and others of a processor that is known to differ;
+The model is shipped with figures of one machine, and others of processors that are known to differ;
 `einloom.tune` measures this one's and keeps them in the cache folder, where the next process finds them. It
 only chooses among ways to the same result.
 """
@@ -37,8 +37,8 @@ RATES = {"f": 2.0, "d": 1.0, "F": 0.5, "D": 0.25}  # of products beside float64,
 class CostModel(NamedTuple):
     """Rates of one machine in float64, from which alternatives are told apart; seconds are no promise.
 
-    Fitted to products and copies measured on two cores of an x86-64 machine with AVX2; `shipped` knows what
-    is otherwise on some processors.
+    Fitted to products and copies measured on two cores of x86-64 machines, strips and blocks to those with
+    AVX-512; `shipped` knows what is otherwise on some processors.
     """
 
     products: float = 4.5e10  # multiplications and additions a second in large matrices
@@ -59,7 +59,7 @@ class CostModel(NamedTuple):
     short: int = 4  # elements of a lane at which half of that is reached
     strips: float = 0.95  # of the rate of products, in strips (see strips.py) of large matrices
     strip_lines: float = 3  # cache lines of columns of a strip
-    blocks: float = 1.0  # the same in blocks of packed panels
+    blocks: float = 1.0  # of the rate of products, in blocks of packed panels
     packs: float = 6  # times the rate of moves, at which panels are packed for blocks
     blocks_single: float = 0.9  # of the rate of products of float32, in blocks of these
     # seconds of a thread for each byte that BLAS packs into panels before each of many products
@@ -95,13 +95,14 @@ class CostModel(NamedTuple):
 NARROW = CostModel(
     strips=0.64, strip_lines=1, blocks=0.87, packs=1.5, blocks_single=0.81, panels=4e-11
 )
-"""Without AVX-512 there are 16 registers of half a cache line: a strip is one line, so that each element of
-the other operand is read three times as often. Measured on Zen 3 (two cores, NumPy 2.4.6, OpenBLAS's
-kernels `Haswell`): strips reach 0.95 of the rate of BLAS where operands stay in L2, 0.72 with 500 rows and
-columns, 0.66 with 1000, and 0.83 to 0.9 in float32; blocks 0.83 to 0.93, and 0.81, and they pack at 7 GB/s
-what lies in short pieces; BLAS reaches 0.92 of its rate in batches of 128 by 128 by 128. The edges are the
-general ones: with those that `tune` measures, chains of small products took up to 1.5 times as long."""
-WITHOUT_AVX512 = ("any", "any", "without AVX-512")
+"""Of x86 processors without AVX-512, which have 16 registers of half a cache line: a strip is one line, so
+that each element of the other operand is read three times as often. Measured on Zen 3 beside OpenBLAS's
+kernels `Haswell` (two cores, NumPy 2.4.6): strips reach 0.95 of the rate of BLAS where operands stay in L2,
+0.72 with 500 rows and columns, 0.66 with 1000, and 0.83 to 0.9 in float32; blocks 0.83 to 0.93, and 0.81.
+BLAS reaches 0.92 of its rate in batches of 128 by 128 by 128. With `packs` as it is long sums are left to
+BLAS, which blocks took up to twice as long for. What is not here is as in the general model: with the edges
+that `tune` measures chains of small products took up to 1.3 times as long."""
+WITHOUT_AVX512 = ("any", "any", "any without AVX-512")
 KNOWN: dict[tuple[str, str, str], CostModel] = {
     ("AuthenticAMD", "26", "SkylakeX"): CostModel(blocks=1.19, blocks_single=1.0),
     WITHOUT_AVX512: NARROW,
@@ -115,13 +116,15 @@ half of the time."""
 
 def shipped() -> CostModel:
     """The model for this processor before anything is measured on it."""
-    if WITHOUT_AVX512 in KNOWN and not processor.has_avx512():
-        return KNOWN[WITHOUT_AVX512]
     facts = processor.facts()
     vendor, family = facts.get("vendor_id", ""), facts.get("cpu family", "")
-    if not any(key[:2] == (vendor, family) for key in KNOWN):
-        return CostModel()
-    return KNOWN.get((vendor, family, processor.blas_core() or ""), CostModel())
+    if any(key[:2] == (vendor, family) for key in KNOWN):
+        known = KNOWN.get((vendor, family, processor.blas_core() or ""))
+        if known is not None:
+            return known
+    if WITHOUT_AVX512 in KNOWN and processor.lacks_avx512(facts):
+        return KNOWN[WITHOUT_AVX512]
+    return CostModel()
 
 
 class Models:

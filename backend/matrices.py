@@ -282,9 +282,9 @@ def clearing_seconds(step: Contraction, model: CostModel) -> float:
 
 def _panelling_seconds(step: Contraction, found: Products, model: CostModel) -> float:
     """What `plan_matrices` leaves out as well, and what counts beside strips alone: before each of many
-    products of a hundred rows or a few, BLAS packs both operands into panels, which takes three quarters as
-    long as the product itself (128 by 128 by 128: 29 GFLOP/s on a thread that reaches 51 with large matrices,
-    and 47 with the largest that are read where they lie)."""
+    products of a hundred rows or a few, BLAS packs both operands into panels, which with AVX-512 takes three
+    quarters as long as the product itself (128 by 128 by 128: 29 GFLOP/s on a thread that reaches 51 with
+    large matrices, and 47 with the largest that are read where they lie)."""
     m, n, k = map(step.size, (found.rows, found.columns, found.contracted))
     if found.calls < WIDE or m * n * k < IN_PLACE:
         return 0.0

@@ -54,9 +54,12 @@ def identity() -> tuple[str, ...]:
     return binding.get_process_triple(), binding.get_host_cpu_name(), features
 
 
-def has_avx512() -> bool:
-    """Whether registers are as wide as a cache line, as NumPy has found."""
-    return bool(getattr(sys.modules.get(LINKED), "__cpu_features__", {}).get("AVX512F"))
+def lacks_avx512(known: dict[str, str]) -> bool:
+    """Whether this is an x86 processor without registers of 512 bits, by these facts; where the system does
+    not say it, by what NumPy has found. Of others, and where nobody says anything, it is not known."""
+    if "flags" in known:  # of x86; elsewhere they are called features
+        return "avx512f" not in known["flags"].split()
+    return getattr(sys.modules.get(LINKED), "__cpu_features__", {}).get("AVX512F") is False
 
 
 def blas_core() -> str | None:

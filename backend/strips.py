@@ -110,8 +110,8 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         arithmetic = batch * m * width * k / rate * model.threads / threads
         is_far = step.nbytes[2] >= FAR and k <= PART and n % lanes == 0 and not scattering
         streamed = (sum(step.nbytes) + (0 if is_far else step.nbytes[2])) / model.stream
-        if arithmetic * (model.strips if is_faster else 1) < streamed and not is_far:
-            continue  # BLAS writes what stays in caches as fast
+        if arithmetic * model.strips < streamed and not is_far:
+            continue  # at the rate of BLAS, which writes what stays in caches as fast
         down = -(-m // TILE[0])
         strips = (
             batch * down * -(-k // PART) * math.ceil(width / (model.strip_lines * lanes))

@@ -5,24 +5,27 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import platform
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import einloom
-from einloom._base.options import options
+from einloom._base.options import SMALL, options
 from einloom.backend import cost_model, processor
-from einloom.backend.catalogue import dot_dims
+from einloom.backend.catalogue import Attrs, dot_dims
 from einloom.backend.cost_model import FILE, MODELS, NARROW, CostModel, keep, shipped
 from einloom.backend.cpu import tune as measuring
 from einloom.backend.cpu.contraction import dot_engine
 from einloom.backend.matrices import Contraction, plan_matrices
 from einloom.backend.prediction import predict
-from einloom.backend.spec import ArraySpec
+from einloom.backend.spec import ArraySpec, Shape
 
 OTHER = CostModel(products=1e9, edges=(3, 2, 1))
 
@@ -42,7 +45,6 @@ def test_the_shipped_one_is_used_where_none_is_kept() -> None:
 def test_what_is_known_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of vendor, family and BLAS core; those of another core, or processor, are the general ones."""
     monkeypatch.setitem(cost_model.KNOWN, ("Vendor", "26", "Core"), CostModel(blocks=1.5))
-    monkeypatch.setattr(processor, "has_avx512", lambda: True)
     for facts, core, blocks in (
         ({"vendor_id": "Vendor", "cpu family": "26"}, "Core", 1.5),
         ({"vendor_id": "Vendor", "cpu family": "26"}, "Other", CostModel().blocks),
@@ -56,30 +58,65 @@ def test_what_is_known_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_processors_without_avx512(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have a model of their own, whoever made them."""
-    narrow = CostModel(strips=0.6, strip_lines=1)
+    """They have a model of their own, but for those that are known themselves; others than x86 have not."""
+    narrow, own = CostModel(strips=0.6, strip_lines=1), CostModel(blocks=1.5)
     monkeypatch.setitem(cost_model.KNOWN, cost_model.WITHOUT_AVX512, narrow)
-    for has, model in ((True, CostModel()), (False, narrow)):
-        monkeypatch.setattr(processor, "has_avx512", lambda has=has: has)
+    monkeypatch.setitem(cost_model.KNOWN, ("Vendor", "25", "Core"), own)
+    monkeypatch.setattr(processor, "blas_core", lambda: "Core")
+    maker = {"vendor_id": "Vendor", "cpu family": "25"}
+    for facts, features, model in (
+        ({"flags": "avx2 fma"}, {"AVX512F": True}, narrow),
+        ({"flags": "avx2 avx512f"}, {"AVX512F": False}, CostModel()),
+        ({}, {"AVX512F": False}, narrow),  # a system that shows nothing
+        ({}, {"AVX512F": True}, CostModel()),
+        ({"Features": "asimd"}, {"ASIMD": True}, CostModel()),
+        ({**maker, "flags": "avx2"}, {}, own),
+    ):
+        monkeypatch.setattr(processor, "facts", lambda facts=facts: facts)
+        monkeypatch.setitem(
+            sys.modules, processor.LINKED, SimpleNamespace(__cpu_features__=features)
+        )
         assert shipped() == model
-    features = getattr(sys.modules[processor.LINKED], "__cpu_features__", {})
-    monkeypatch.undo()
-    assert processor.has_avx512() == bool(features.get("AVX512F"))
 
 
-def engine(model: CostModel, m: int, n: int, k: int) -> str:
+def test_a_strip_has_the_lines_that_the_model_says() -> None:
+    """On this processor, in a process in which nobody has made the models general."""
+    code = (
+        "from einloom.backend import cost_model, processor;"
+        "from einloom.backend.cpu.kernels.registers import block_size;"
+        "print(processor.lacks_avx512(processor.facts()), cost_model.shipped().strip_lines, block_size()[1])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lacks, told, made = found.stdout.split()
+    if platform.machine() == "x86_64":
+        assert int(told) == int(made) == (1 if lacks == "True" else 3)
+
+
+def engine(model: CostModel, lhs: Shape, rhs: Shape, axes: Attrs) -> str:
     MODELS.use(model)
-    lhs, rhs = (ArraySpec(np.dtype("f8"), shape) for shape in ((m, k), (k, n)))
-    dims = dot_dims({"contracting": ((1,), (0,)), "batch": ((), ())}, lhs.shape, rhs.shape)
-    return dot_engine(dims, (lhs, rhs))
+    specs = tuple(ArraySpec(np.dtype("f8"), shape) for shape in (lhs, rhs))
+    with options(small=SMALL):
+        return dot_engine(dot_dims(axes, lhs, rhs), specs)
 
 
 def test_narrow_strips_are_for_what_they_are_faster_at() -> None:
-    """Previously failed: the model of registers as wide as a cache line, where they are half as wide, chose
-    strips for products that BLAS takes a third of the time for."""
-    for m, n, k in ((16, 1024, 1024), (20, 4000, 400), (128, 256, 128), (1000, 1000, 1000)):
-        assert engine(NARROW, m, n, k) == "gemm"
-    assert engine(CostModel(), 20, 4000, 400) == "strips"
+    """Previously failed: the general model, where registers are half as wide, chose strips for products that
+    BLAS takes a third of the time for, and blocks for long sums."""
+    plain: Attrs = {"contracting": ((1,), (0,)), "batch": ((), ())}
+    many: Attrs = {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}
+    apart: Attrs = {"contracting": ((0, 2), (0, 2)), "batch": ((), ())}
+    turned: Attrs = {"contracting": ((0, 2), (2, 1)), "batch": ((), ())}
+    for lhs, rhs, axes, general, narrow in (
+        ((16, 1024), (1024, 1024), plain, "strips", "gemm"),
+        ((20, 400), (400, 4000), plain, "strips", "gemm"),
+        ((32, 128, 128), (32, 128, 128), many, "strips", "batched gemm"),
+        ((112, 112, 112), (112, 112, 112), turned, "blocked", "gemm"),
+        ((512, 16), (16, 512), plain, "gemm", "gemm"),
+        ((115, 19, 19), (115, 19, 19), apart, "strips", "strips"),
+        ((3000, 24), (24, 3000), plain, "strips", "strips"),
+    ):
+        found = [engine(model, lhs, rhs, axes) for model in (CostModel(), NARROW)]
+        assert found == [general, narrow], (lhs, rhs)
 
 
 def test_one_that_is_kept_is_found() -> None:
@@ -160,6 +197,7 @@ def test_tuning_measures() -> None:
     """Products, moves and results of the kernels that are timed, small."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measuring, "SIDE", 64)
+        patch.setattr(measuring, "STRIPS", 60)
         patch.setattr(measuring, "WIDE", 24)
         patch.setattr(measuring, "_best", lambda call: call() is None or 1e-3)
         model = einloom.tune(save=False)

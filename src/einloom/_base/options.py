@@ -263,19 +263,17 @@ def _replaced(value: Options, changes: dict[str, Any]) -> Options:
 
 
 def _read_environment() -> Options:
-    """The process's options, once: a first call waits for this, and mostly there is no variable to read."""
     found: dict[str, Any] = {}
-    # one look at all names: to ask for one that is not there raises and catches two errors
-    given = {name for name in os.environ if name.startswith("EINLOOM_")}
-    for name, read in _READERS.items() if given else ():
-        variable = f"EINLOOM_{name.upper()}"
-        if variable in given and (text := os.environ[variable]):
+    for field in fields(Options):
+        variable = f"EINLOOM_{field.name.upper()}"
+        text = os.environ.get(variable)
+        if text:
             try:
-                found[name] = read(text)
-                Options(**{name: found[name]})
+                found[field.name] = _READERS[field.name](text)
+                Options(**{field.name: found[field.name]})
             except (ValueError, OverflowError) as error:
                 raise OptionError(f"environment variable {variable}={text!r}: {error}") from None
-    _PROCESS[:] = [Options(**found) if found else _DEFAULTS]
+    _PROCESS[:] = [Options(**found)]
     return _PROCESS[0]
 
 
@@ -303,4 +301,3 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "provider": str,
     "precision": str,
 }
-_DEFAULTS = Options()
