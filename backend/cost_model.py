@@ -59,6 +59,7 @@ class CostModel(NamedTuple):
     short: int = 4  # elements of a lane at which half of that is reached
     strips: float = 0.95  # of the rate of products, in strips (see strips.py) of large matrices
     strip_lines: float = 3  # cache lines of columns of a strip
+    strips_start: float = 5e-6  # seconds before several threads are at strips
     blocks: float = 1.0  # of the rate of products, in blocks of packed panels
     packs: float = 6  # times the rate of moves, at which panels are packed for blocks
     blocks_single: float = 0.9  # of the rate of products of float32, in blocks of these
@@ -93,15 +94,22 @@ class CostModel(NamedTuple):
 
 
 NARROW = CostModel(
-    strips=0.64, strip_lines=1, blocks=0.87, packs=1.5, blocks_single=0.81, panels=4e-11
+    strips=0.64,
+    strip_lines=1,
+    strips_start=3e-5,
+    blocks=0.87,
+    packs=1.5,
+    blocks_single=0.81,
+    panels=4e-11,
 )
 """Of x86 processors without AVX-512, which have 16 registers of half a cache line: a strip is one line, so
 that each element of the other operand is read three times as often. Measured on Zen 3 beside OpenBLAS's
 kernels `Haswell` (two cores, NumPy 2.4.6): strips reach 0.95 of the rate of BLAS where operands stay in L2,
 0.72 with 500 rows and columns, 0.66 with 1000, and 0.83 to 0.9 in float32; blocks 0.83 to 0.93, and 0.81.
-BLAS reaches 0.92 of its rate in batches of 128 by 128 by 128. With `packs` as it is long sums are left to
-BLAS, which blocks took up to twice as long for. What is not here is as in the general model: with the edges
-that `tune` measures chains of small products took up to 1.3 times as long."""
+BLAS reaches 0.92 of its rate in batches of 128 by 128 by 128. Of small results whose long sums are shared
+by threads (32 by 32 by 1024) strips take 0.19 ms and BLAS 0.11: hence their start. With `packs` as it is
+long sums are left to BLAS, which blocks took up to twice as long for. What is not here is as in the general
+model: with the edges that `tune` measures chains of small products took up to 1.3 times as long."""
 WITHOUT_AVX512 = ("any", "any", "any without AVX-512")
 KNOWN: dict[tuple[str, str, str], CostModel] = {
     ("AuthenticAMD", "26", "SkylakeX"): CostModel(blocks=1.19, blocks_single=1.0),

@@ -34,7 +34,7 @@ FASTER = 1.25  # times the rate of BLAS, from which strips take what they would 
 LITTLE = 4  # times as many bytes as are copied has the result
 MOST = 1 << 1000  # multiplications that a float can count
 SCATTERED = 1e-9  # seconds of a thread for each element that is added to the result by itself
-STARTED = 5e-6  # seconds before the kernel begins
+STARTED = 5e-6  # seconds before the kernel begins on one thread
 ALONE = 1 << 20  # multiplications, and as many as are worth writing, that one thread has soon done
 WRITING = 16  # multiplications that take as long as it takes to write what they are added up to
 SHORT = 64  # rows and columns of a tile that is not cut further
@@ -118,7 +118,8 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         )  # or more
         packing = strips * STRIP + _pieces(step, left, right, out, columns) * down * PIECE
         computed = arithmetic + packing / threads
-        seconds = STARTED + max(computed, streamed) + copied_bytes / model.moves
+        started = STARTED if threads == 1 else model.strips_start
+        seconds = started + max(computed, streamed) + copied_bytes / model.moves
         seconds += (packs_rows + packs_columns) * model.copy + scattering
         if best is None or seconds < best.seconds:
             packed = packs_rows, packs_columns

@@ -112,6 +112,7 @@ def test_narrow_strips_are_for_what_they_are_faster_at() -> None:
         ((32, 128, 128), (32, 128, 128), many, "strips", "batched gemm"),
         ((112, 112, 112), (112, 112, 112), turned, "blocked", "gemm"),
         ((512, 16), (16, 512), plain, "gemm", "gemm"),
+        ((32, 1024), (1024, 32), plain, "strips", "gemm"),
         ((115, 19, 19), (115, 19, 19), apart, "strips", "strips"),
         ((3000, 24), (24, 3000), plain, "strips", "strips"),
     ):
