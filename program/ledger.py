@@ -24,7 +24,8 @@ class Mark:
     @property
     def is_coming(self) -> bool:
         """Whether it has run, or will before all that is scheduled from now on."""
-        return self.completed > 0 or not all(event.done() for event in self.under_way)
+        # in this order: it may end meanwhile, and is completed before its event is done
+        return not all(event.done() for event in self.under_way) or self.completed > 0
 
     def goes_on(self, event: Future[Any]) -> None:
         """It is scheduled once more."""

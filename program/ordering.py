@@ -101,7 +101,8 @@ class Buffer:
         again, but nobody else takes the contents of before for its result.
         """
         write = self.write
-        while write is not None and not write.has_begun and write.event.done():
+        # in this order: it may begin and end meanwhile
+        while write is not None and write.event.done() and not write.has_begun:
             if not (write.event.cancelled() or write.by is mark):
                 break
             write = write.before

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,6 +15,9 @@ from tests.program.mock_device import MockMemory, cpu_devices, mock_device
 
 import einloom
 from einloom import Code, Context, MergeError, Node, NodeError, OrderError, device_to_device
+from einloom.backend.devices import MERGE
+from einloom.program.ledger import Mark
+from einloom.program.ordering import Buffer, Write
 
 A, B, C, D = (Node(name, (2,)) for name in "abcd")
 
@@ -485,6 +490,41 @@ def test_bad_transfers(call: Any, error: type[Exception], text: str) -> None:
 
 
 # ---- previously failed ---------------------------------------------------------------------------
+
+
+class Ending(Future[Any]):
+    """An event of work that ends in the moment in which somebody asks whether it has."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        super().__init__()
+        self.end = end
+
+    def done(self) -> bool:
+        self.end()
+        return True
+
+
+def test_work_that_ends_while_it_is_looked_at() -> None:
+    """What was looked at first was of before the end, and what came next of after it: so the routine seemed
+    never to have run, or its write never to have begun."""
+    mark = Mark("made")
+
+    def end() -> None:
+        mark.completed = 1
+
+    mark.goes_on(Ending(end))
+    assert mark.is_coming
+
+    with cpu_devices("cpu:1") as (one,):
+        buffer = Buffer(one, A, MERGE)
+
+    def begin_and_end() -> None:
+        write.has_begun = write.is_done = True
+        write.before = None
+
+    write = Write(Ending(begin_and_end), mark, None)
+    buffer.write = write
+    assert buffer.last_write(mark) is write
 
 
 def test_what_a_transfer_has_not_brought_is_not_merged_again() -> None:
