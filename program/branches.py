@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from ..backend.prediction import Prediction, predict
 from .ir import At, Instruction, Program
-from .shares import Shares, in_shares, made_shares
+from .shares import WAIT, Shares, in_shares, made_shares
 
 LEAST = 1e-4  # predicted seconds of a program from which it is looked at
 GAIN = 0.9  # of its time, what it must not exceed
@@ -96,7 +96,7 @@ def _as_one(program: Program, parts: tuple[Program, ...], are_shares: bool = Fal
 
 
 class _Tree:
-    """The instructions by what they need; predicted seconds of each, alone and on all threads."""
+    """The instructions by what they need; predicted seconds of each, beside others and on all threads."""
 
     def __init__(self, program: Program, threads: int) -> None:
         self.program, self.threads = program, threads
@@ -113,7 +113,7 @@ class _Tree:
             found = _predicted(program, ins)
             work = found.multiplications
             is_large = work >= LARGE_STEP or (not work and found.moved_bytes >= LONG_STEP)
-            self.alone.append(found.seconds)
+            self.alone.append(found.seconds + (0.0 if ins.is_view else WAIT))
             self.shared.append(found.seconds / threads if is_large else found.seconds)
         self.before = sum(self.shared)
         self.below = list(self.alone)  # seconds of a step and all that it needs

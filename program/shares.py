@@ -21,6 +21,9 @@ from ..backend.spec import Axes
 from .ir import Instruction, Program, Slot, instruction
 
 FEWEST = 16  # elements of the axis for each thread
+WAIT = 4e-5
+"""Seconds for each step that threads side by side wait for the interpreter's lock: whoever finds it taken
+sleeps."""
 TRIED = 2  # axes of the result, the longest first
 
 
@@ -135,7 +138,8 @@ def _seconds(
     seconds = 0.0
     for ins, spent in zip(program.instructions, together, strict=True):
         is_inside = not axis_of.keys().isdisjoint(ins.outputs)
-        seconds += seconds_of(part, ins).seconds if is_inside else spent
+        wait = 0.0 if ins.is_view else WAIT
+        seconds += seconds_of(part, ins).seconds + wait if is_inside else spent
     # what is cut across its rows is no longer one run in memory, and may have to be copied
     broken = sum(
         program.slots[slot].nbytes

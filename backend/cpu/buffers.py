@@ -30,9 +30,9 @@ from ..._base.numbers import format_bytes
 from ..protocol import BufferInfo
 from ..spec import ArraySpec, Shape
 
-LARGE = (
-    1 << 19
-)  # bytes from which memory is lent: malloc gives pages of such arrays back when they are freed
+LARGE = 1 << 17
+"""Bytes from which memory is lent: malloc gives pages of such arrays back when they are freed, unless larger
+ones were freed before, as by a library that somebody else has imported."""
 HUGE = 4 << 20  # bytes from which huge pages are asked for
 GIVEN_BACK = 31 << 20
 """Bytes of an array that is freed, from which the GNU library's malloc keeps nothing for the next one."""
