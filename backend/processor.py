@@ -59,7 +59,10 @@ def lacks_avx512(known: dict[str, str]) -> bool:
     not say it, by what NumPy has found. Of others, and where nobody says anything, it is not known."""
     if "flags" in known:  # of x86; elsewhere they are called features
         return "avx512f" not in known["flags"].split()
-    return getattr(sys.modules.get(LINKED), "__cpu_features__", {}).get("AVX512F") is False
+    found = getattr(
+        sys.modules.get(LINKED), "__cpu_features__", {}
+    )  # of all architectures, there or not
+    return bool(found.get("SSE2")) and not found.get("AVX512F")
 
 
 def blas_core() -> str | None:

@@ -113,7 +113,8 @@ class _Tree:
             found = _predicted(program, ins)
             work = found.multiplications
             is_large = work >= LARGE_STEP or (not work and found.moved_bytes >= LONG_STEP)
-            self.alone.append(found.seconds + (0.0 if ins.is_view else WAIT))
+            is_step = not ins.is_view and ins.family is None  # of extensions nothing is known
+            self.alone.append(found.seconds + (WAIT if is_step else 0.0))
             self.shared.append(found.seconds / threads if is_large else found.seconds)
         self.before = sum(self.shared)
         self.below = list(self.alone)  # seconds of a step and all that it needs

@@ -30,9 +30,11 @@ from ..._base.numbers import format_bytes
 from ..protocol import BufferInfo
 from ..spec import ArraySpec, Shape
 
-LARGE = 1 << 17
-"""Bytes from which memory is lent: malloc gives pages of such arrays back when they are freed, unless larger
-ones were freed before, as by a library that somebody else has imported."""
+LARGE = 1 << 19  # bytes from which results of single ops lie in lent memory
+LENT = 1 << 17
+"""The same of products and of what is packed for them: malloc gives pages of such arrays back when they are
+freed, unless larger ones were freed before, as by a library that somebody else has imported. (To lend takes
+some 10 µs, as long as a sum of two such arrays does.)"""
 HUGE = 4 << 20  # bytes from which huge pages are asked for
 GIVEN_BACK = 31 << 20
 """Bytes of an array that is freed, from which the GNU library's malloc keeps nothing for the next one."""
@@ -40,6 +42,7 @@ MOST = 4 << 30  # bytes kept, and no more than an eighth of what was available a
 UNASKED = (
     32 << 20
 )  # bytes kept before the bound is asked for: to ask takes as long as a small contraction
+MOST_KEPT = 256  # arrays, all of which are looked through for the best fit
 SCARCE = 1 / 16  # of the bound's base: below this, nothing is kept
 PATIENCE = 0.05  # seconds between questions to the system
 
@@ -120,9 +123,9 @@ class BufferCache:
             memory = self._returned.popleft()
             self._lent -= len(memory)
             self._kept.append(memory)
-        if (
-            self._limit is None
-        ):  # little is lent yet; and a destructor may run when no file can be opened
+        del self._kept[:-MOST_KEPT]
+        # little is lent yet; and a destructor may run when no file can be opened
+        if self._limit is None:
             return
         excess = sum(map(len, self._kept)) - self._limit
         while excess > 0:
@@ -203,7 +206,7 @@ register("buffers (bytes)", _InBytes())
 
 def empty(shape: Shape, dtype: np.dtype[Any]) -> Any:
     """np.empty, in lent memory where the array is large."""
-    if math.prod(shape) * dtype.itemsize < LARGE or dtype.hasobject:
+    if math.prod(shape) * dtype.itemsize < LENT or dtype.hasobject:
         return np.empty(shape, dtype)
     return BUFFERS.array(shape, dtype)
 
@@ -238,7 +241,7 @@ def allocator(spec: ArraySpec) -> Callable[[], Any]:
     layout, dtype = spec.layout, spec.dtype
     shape = spec.shape if layout is None else tuple(spec.shape[axis] for axis in layout)
     make: Callable[[], Any] = partial(np.empty, shape, dtype)
-    if spec.nbytes >= LARGE and not dtype.hasobject:
+    if spec.nbytes >= LENT and not dtype.hasobject:
         make = partial(BUFFERS.array, shape, dtype)
     if layout is None:
         return make

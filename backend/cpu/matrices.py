@@ -29,7 +29,7 @@ from ..matrices import (
 )
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
-from .buffers import LARGE, allocator, empty, empty_as, fresh
+from .buffers import LARGE, LENT, allocator, empty, empty_as, fresh
 from .move import move, packed, reshaped_view
 from .quiet import quietly
 from .sharing import BLAS, STREAMED, Way, multiply, multiply_once, shared_bytes, way_of
@@ -307,7 +307,7 @@ _HAS_VECDOT = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 
 def _bind_plain(output: ArraySpec, way: Way) -> Kernel:
     """Operands and result are the matrices themselves."""
-    is_small = output.nbytes < LARGE
+    is_small = output.nbytes < LENT
     if way != "plain":
         return _bind_shared(output, way)
     dot = np.dot  # to look it up takes a thirtieth of a small call
@@ -369,7 +369,7 @@ def _bind_one(views: _Views, output: ArraySpec, way: Way) -> Kernel:
 
 def _dot(left: Any, right: Any, output: ArraySpec) -> Any:
     """np.dot of two matrices, into lent memory where the product is large."""
-    if output.nbytes < LARGE:
+    if output.nbytes < LENT:
         return np.dot(left, right)
     shape = (left.shape[0], right.shape[1])
     return np.dot(left, right, out=empty(shape, output.dtype))

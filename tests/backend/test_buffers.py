@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from tests.backend.pages import BYTE, PAGE, Array, address, pages
 
 import einloom
 from einloom.backend.cpu import buffers, cpu
-from einloom.backend.cpu.buffers import BUFFERS, LARGE, BufferCache, empty
+from einloom.backend.cpu.buffers import BUFFERS, LARGE, LENT, MOST_KEPT, BufferCache, empty
 from einloom.backend.cpu.workspaces import WORKSPACES
 from einloom.backend.protocol import BufferInfo
 from einloom.backend.spec import ArraySpec
@@ -90,6 +91,15 @@ def test_bound(cache: BufferCache) -> None:
     huge = pages(cache, 65)
     del huge
     assert cache.info().kept_bytes == 0
+
+
+def test_so_many_are_kept() -> None:
+    """Previously failed: thousands of small ones, which each that came back and each that was asked for was
+    compared with, took longer than fresh memory."""
+    cache = BufferCache(limit=1 << 30)
+    arrays = [cache.array((1,), BYTE) for _ in range(MOST_KEPT + 20)]
+    del arrays
+    assert cache.info().kept_bytes == MOST_KEPT * mmap.PAGESIZE
 
 
 def test_clear(cache: BufferCache) -> None:
@@ -207,11 +217,11 @@ def emptied() -> Iterator[None]:
 @pytest.mark.usefixtures("emptied")
 def test_small_and_object_arrays_are_numpys_own() -> None:
     before = BUFFERS.info()
-    assert empty((LARGE - 1,), BYTE).base is None
-    assert empty((LARGE,), np.dtype(object)).base is None
-    assert empty((LARGE, 0), BYTE).base is None
+    assert empty((LENT - 1,), BYTE).base is None
+    assert empty((LENT,), np.dtype(object)).base is None
+    assert empty((LENT, 0), BYTE).base is None
     assert BUFFERS.info() == before
-    assert empty((LARGE,), BYTE).base is not None
+    assert empty((LENT,), BYTE).base is not None
     assert BUFFERS.info().misses == before.misses + 1
 
 

@@ -67,9 +67,9 @@ def test_processors_without_avx512(monkeypatch: pytest.MonkeyPatch) -> None:
     for facts, features, model in (
         ({"flags": "avx2 fma"}, {"AVX512F": True}, narrow),
         ({"flags": "avx2 avx512f"}, {"AVX512F": False}, CostModel()),
-        ({}, {"AVX512F": False}, narrow),  # a system that shows nothing
-        ({}, {"AVX512F": True}, CostModel()),
-        ({"Features": "asimd"}, {"ASIMD": True}, CostModel()),
+        ({}, {"SSE2": True, "AVX512F": False}, narrow),  # a system that shows nothing
+        ({}, {"SSE2": True, "AVX512F": True}, CostModel()),
+        ({"Features": "asimd"}, {"ASIMD": True, "SSE2": False, "AVX512F": False}, CostModel()),
         ({**maker, "flags": "avx2"}, {}, own),
     ):
         monkeypatch.setattr(processor, "facts", lambda facts=facts: facts)

@@ -23,6 +23,7 @@ from einloom.program import schedule as scheduling
 from einloom.program.branches import Branches, branched
 from einloom.program.builder import Builder
 from einloom.program.executable import Executable
+from einloom.program.extension import register_family, unregister_family
 from einloom.program.ir import Program
 
 DOT: dict[str, Any] = {"contracting": ((1,), (0,)), "batch": ((), ())}
@@ -97,6 +98,26 @@ def test_what_gains_nothing_stays() -> None:
     assert branched(small.finish(small.input("f8", (2,))), 2).instructions == ()
     # steps that all threads share as it is
     assert branched(pairs(1500), 2).op_counts["dot_general"] == 3
+
+
+def test_steps_wait_for_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Previously failed: short steps side by side took longer than one after another. Of an extension nothing
+    is known: it makes no branch of its own, which would keep the others from being made."""
+    short = pairs(80, 16)
+    assert branched(short, 2) is short
+    monkeypatch.setattr(module, "WAIT", 0.0)
+    assert branched(short, 2) is not short
+    monkeypatch.undo()
+    register_family("tests.alike.v1", lambda attrs, inputs: inputs)
+    try:
+        build = Builder()
+        a, b, c, d = (build.input("f8", (150, 150)) for _ in range(4))
+        total = build("add", build("dot_general", a, b, **DOT), build("dot_general", c, d, **DOT))
+        (alike,) = build.extension("tests.alike.v1", build.input("f8", (150, 150)))
+        program = build.finish(build("add", total, alike))
+        assert any(isinstance(ins, Branches) for ins in branched(program, 2).instructions)
+    finally:
+        unregister_family("tests.alike.v1")
 
 
 def test_with_one_thread_nothing_is_forked() -> None:
