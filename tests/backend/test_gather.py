@@ -131,7 +131,7 @@ def test_memory(
 ) -> None:
     """No more than is stated, and that is bounded."""
     for module in (buffers, matrices):
-        monkeypatch.setattr(module, "LARGE", 1 << 62)
+        monkeypatch.setattr(module, "LENT", 1 << 62)
     shape, attrs, places = CASES[name]
     x, indices = np.zeros(shape, dtype), rng.integers(0, 4096, places, np.int32)
     inputs = spec(x), spec(indices)

@@ -40,8 +40,9 @@ def peak(call: Callable[[], Any]) -> int:
 @pytest.fixture(autouse=True)
 def nothing_is_lent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lent memory is mapped, which no tracer sees; so NumPy allocates."""
-    for module in (buffers, matrices, elementwise):
-        monkeypatch.setattr(module, "LARGE", 1 << 62)
+    for module in (buffers, matrices):
+        monkeypatch.setattr(module, "LENT", 1 << 62)
+    monkeypatch.setattr(elementwise, "LARGE", 1 << 62)
 
 
 def test_partial_results_are_traced() -> None:

@@ -157,7 +157,7 @@ def test_results_of_extensions_count() -> None:
 def measured(executable: Executable, arrays: list[Any]) -> int:
     """Most bytes allocated at once during a call, beyond what there was before."""
     executable(*arrays)  # kernels are compiled and tables built
-    kept, buffers.LARGE = buffers.LARGE, 1 << 62  # lent memory is not traced
+    kept, buffers.LENT = buffers.LENT, 1 << 62  # lent memory is not traced
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -166,7 +166,7 @@ def measured(executable: Executable, arrays: list[Any]) -> int:
         return tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
-        buffers.LARGE = kept
+        buffers.LENT = kept
 
 
 def not_planned(program: Program) -> int:
