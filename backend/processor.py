@@ -59,9 +59,8 @@ def lacks_avx512(known: dict[str, str]) -> bool:
     not say it, by what NumPy has found. Of others, and where nobody says anything, it is not known."""
     if "flags" in known:  # of x86; elsewhere they are called features
         return "avx512f" not in known["flags"].split()
-    found = getattr(
-        sys.modules.get(LINKED), "__cpu_features__", {}
-    )  # of all architectures, there or not
+    # names of all architectures' features, and whether they are there
+    found = getattr(sys.modules.get(LINKED), "__cpu_features__", {})
     return bool(found.get("SSE2")) and not found.get("AVX512F")
 
 

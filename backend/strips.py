@@ -113,9 +113,8 @@ def plan_strips(step: Contraction, given: Orders, model: CostModel) -> Strips | 
         if arithmetic * model.strips < streamed and not is_far:
             continue  # at the rate of BLAS, which writes what stays in caches as fast
         down = -(-m // TILE[0])
-        strips = (
-            batch * down * -(-k // PART) * math.ceil(width / (model.strip_lines * lanes))
-        )  # or more
+        # or more
+        strips = batch * down * -(-k // PART) * math.ceil(width / (model.strip_lines * lanes))
         packing = strips * STRIP + _pieces(step, left, right, out, columns) * down * PIECE
         computed = arithmetic + packing / threads
         started = STARTED if threads == 1 else model.strips_start
