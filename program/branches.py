@@ -29,7 +29,7 @@ MOST = 2000  # instructions
 LARGE_STEP = 1 << 22  # multiplications of a step that several threads share well
 LONG_STEP = 4 << 20  # bytes of a step without multiplications that they share well
 EVEN = 1.1  # times as long as subtrees shares may take: they are even however wrong that is, and leaner
-START = 2e-5  # seconds that it takes to start threads and to wait for the last
+START = 1e-4  # seconds that it takes to wake threads, and their caller when the last is done
 
 
 @dataclass(frozen=True, slots=True)

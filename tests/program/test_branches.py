@@ -100,20 +100,25 @@ def test_what_gains_nothing_stays() -> None:
     assert branched(pairs(1500), 2).op_counts["dot_general"] == 3
 
 
-def test_steps_wait_for_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Previously failed: short steps side by side took longer than one after another. Of an extension nothing
-    is known: it makes no branch of its own, which would keep the others from being made."""
-    short = pairs(80, 16)
-    assert branched(short, 2) is short
-    monkeypatch.setattr(module, "WAIT", 0.0)
-    assert branched(short, 2) is not short
-    monkeypatch.undo()
+def test_threads_take_time_to_wake_and_wait_for_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Previously failed: a few short steps side by side took longer than one after another, and a chain of a
+    hundred, which gains by it, was not forked. Of an extension nothing is known: it makes no branch of its
+    own, which would keep the others from being made."""
+    few, many, tiny = pairs(100), pairs(70, 64), pairs(36, 256)
+    for short, name in ((few, "START"), (tiny, "WAIT")):
+        assert branched(short, 2) is short
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, 0.0)
+            assert branched(short, 2) is not short
+    assert branched(many, 2) is not many
     register_family("tests.alike.v1", lambda attrs, inputs: inputs)
     try:
         build = Builder()
-        a, b, c, d = (build.input("f8", (150, 150)) for _ in range(4))
+        a, b, c, d = (build.input("f8", (200, 200)) for _ in range(4))
         total = build("add", build("dot_general", a, b, **DOT), build("dot_general", c, d, **DOT))
-        (alike,) = build.extension("tests.alike.v1", build.input("f8", (150, 150)))
+        (alike,) = build.extension("tests.alike.v1", build.input("f8", (200, 200)))
         program = build.finish(build("add", total, alike))
         assert any(isinstance(ins, Branches) for ins in branched(program, 2).instructions)
     finally:
