@@ -45,7 +45,7 @@ def branched(program: Program, threads: int) -> Program:
 
     >>> from einloom.program.builder import Builder
     >>> build = Builder()
-    >>> a, b, c = (build.input("f8", (150, 150)) for _ in range(3))
+    >>> a, b, c = (build.input("f8", (160, 160)) for _ in range(3))
     >>> dot = dict(contracting=((1,), (0,)), batch=((), ()))
     >>> ab = build("dot_general", a, b, **dot)
     >>> program = build.finish(build("add", ab, build("dot_general", b, c, **dot)))
