@@ -45,14 +45,15 @@ def branched(program: Program, threads: int) -> Program:
 
     >>> from einloom.program.builder import Builder
     >>> build = Builder()
-    >>> a, b, c = (build.input("f8", (160, 160)) for _ in range(3))
+    >>> a, b, c = (build.input("f8", (150, 150)) for _ in range(3))
     >>> dot = dict(contracting=((1,), (0,)), batch=((), ()))
-    >>> ab = build("dot_general", a, b, **dot)
-    >>> program = build.finish(build("add", ab, build("dot_general", b, c, **dot)))
+    >>> abc = build("dot_general", build("dot_general", a, b, **dot), c, **dot)
+    >>> cba = build("dot_general", build("dot_general", c, b, **dot), a, **dot)
+    >>> program = build.finish(build("add", abc, cba))
     >>> branched(program, 1) is program
     True
     >>> print(branched(program, 2).op_counts)
-    Counter({'branches[1, 1]': 1, 'add': 1})
+    Counter({'branches[2, 2]': 1, 'add': 1})
     """
     count = len(program.instructions)
     if threads < 2 or not 2 < count <= MOST or len(program.outputs) != 1:

@@ -22,8 +22,8 @@ from .ir import Instruction, Program, Slot, instruction
 
 FEWEST = 16  # elements of the axis for each thread
 WAIT = 5e-6
-"""Seconds for each step that threads side by side wait for the interpreter's lock, on the average: who finds it
-taken sleeps, and is awake again some 50 µs later."""
+"""Seconds for each step that threads side by side wait for the interpreter's lock, on the average: a thread
+that finds it taken sleeps, and is awake again some 50 µs later."""
 TRIED = 2  # axes of the result, the longest first
 
 

@@ -116,9 +116,13 @@ def test_threads_take_time_to_wake_and_wait_for_the_interpreter(
     register_family("tests.alike.v1", lambda attrs, inputs: inputs)
     try:
         build = Builder()
-        a, b, c, d = (build.input("f8", (160, 160)) for _ in range(4))
-        total = build("add", build("dot_general", a, b, **DOT), build("dot_general", c, d, **DOT))
-        (alike,) = build.extension("tests.alike.v1", build.input("f8", (160, 160)))
+        a, b, c = (build.input("f8", (150, 150)) for _ in range(3))
+        abc, cba = (
+            build("dot_general", build("dot_general", x, b, **DOT), y, **DOT)
+            for x, y in ((a, c), (c, a))
+        )
+        total = build("add", abc, cba)
+        (alike,) = build.extension("tests.alike.v1", build.input("f8", (150, 150)))
         program = build.finish(build("add", total, alike))
         assert any(isinstance(ins, Branches) for ins in branched(program, 2).instructions)
     finally:
@@ -296,7 +300,7 @@ def test_what_parts_hold_is_certain() -> None:
     build = Builder()
     sums = []
     for _ in range(2):
-        x = build("dot_general", *(build.input("f8", (160, 160)) for _ in range(2)), **DOT)
+        x = build("dot_general", *(build.input("f8", (200, 200)) for _ in range(2)), **DOT)
         sums.append(build("reduce_sum", build("dot_general", x, x, **DOT), axes=(0, 1)))
     program = build.finish(build("add", *sums))
     with options(threads=2):
