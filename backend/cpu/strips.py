@@ -9,6 +9,7 @@ sums and tables of offsets.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..catalogue import DotDims
 from ..cost_model import FAR
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
-from ..strips import LINE, PART, SHORT, STRIP_LINES, TILE, is_alone, share_length
+from ..strips import LINE, PART, STRIP_LINES, TILE, is_alone, share_length
 from .address import address
 from .buffers import LARGE, empty_as
 from .kernels.strips import FEW, GROUP, NEAR, multiply_strips
@@ -32,6 +33,7 @@ from .workspaces import WORKSPACES
 HIGHEST, WIDEST = 7, STRIP_LINES
 TABLES = 9 * 8  # bytes for each place of the tables of offsets
 LEAST = 1 << 17  # multiplications of a tile that is not cut further for the sake of more threads
+EVEN = 4  # tiles of each thread that are even enough, however many they are
 
 
 class _Prepared(NamedTuple):
@@ -191,22 +193,22 @@ def _prepared(
 
 
 def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape:
-    """What the kernel calls `sizes`. Smaller tiles give every thread some; they change no sum."""
+    """What the kernel calls `sizes`. Tiles are as many as give all threads equally much; they change no sum.
+
+    A tile packs strips for itself: so columns are cut for the threads rather than rows, as long as each has
+    some strips, and neither more than needed."""
     m, n, k = (dims.n, dims.m, dims.k) if is_turned else (dims.m, dims.n, dims.k)
     width = WIDEST * (LINE // itemsize)
-    rows, columns = _cut(m, -(-m // TILE[0]), HIGHEST), _cut(n, -(-n // TILE[1]), width)
+    down, across = -(-m // TILE[0]), -(-n // TILE[1])
     is_cut = threads > 1 and _shares(dims) == 1 and not is_alone(dims.batch, m, n, k)
-    wanted = 4 * threads if is_cut else 1
-    while dims.batch * -(-m // rows) * -(-n // columns) < wanted and rows * columns * k > LEAST:
-        if rows >= columns and rows > SHORT:
-            rows = _cut(rows, 2, HIGHEST)
-        elif columns > SHORT:
-            columns = _cut(columns, 2, width)
-        elif rows > SHORT:
-            rows = _cut(rows, 2, HIGHEST)
+    if is_cut and dims.batch * down * across < EVEN * threads:
+        wanted = min(threads, dims.batch * m * n * k // LEAST)
+        parts = wanted // math.gcd(wanted, dims.batch * down * across) if wanted else 1
+        if n >= 2 * parts * across * width:
+            across *= parts
         else:
-            break
-    return m, n, k, rows, columns, min(PART, k)
+            down *= parts
+    return m, n, k, _cut(m, down, HIGHEST), _cut(n, across, width), min(PART, k)
 
 
 def _cut(n: int, parts: int, block: int) -> int:
