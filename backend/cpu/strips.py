@@ -34,6 +34,7 @@ HIGHEST, WIDEST = 7, STRIP_LINES
 TABLES = 9 * 8  # bytes for each place of the tables of offsets
 LEAST = 1 << 17  # multiplications of a tile that is not cut further for the sake of more threads
 EVEN = 4  # tiles of each thread that are even enough, however many they are
+UNEVEN = 1.25  # times as many columns as an equal part has, at most, for columns to be cut
 
 
 class _Prepared(NamedTuple):
@@ -195,8 +196,8 @@ def _prepared(
 def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape:
     """What the kernel calls `sizes`. Tiles are as many as give all threads equally much; they change no sum.
 
-    A tile packs strips for itself: so columns are cut for the threads rather than rows, as long as each has
-    some strips, and neither more than needed."""
+    A tile packs strips for itself: so columns are cut for the threads rather than rows, where that is even
+    enough, and neither more than needed."""
     m, n, k = (dims.n, dims.m, dims.k) if is_turned else (dims.m, dims.n, dims.k)
     width = WIDEST * (LINE // itemsize)
     down, across = -(-m // TILE[0]), -(-n // TILE[1])
@@ -204,7 +205,10 @@ def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape
     if is_cut and dims.batch * down * across < EVEN * threads:
         wanted = min(threads, dims.batch * m * n * k // LEAST)
         parts = wanted // math.gcd(wanted, dims.batch * down * across) if wanted else 1
-        if n >= 2 * parts * across * width:
+        by_rows = (
+            _cut(m, parts * down, HIGHEST) * parts * down / m
+        )  # the largest part over an equal one
+        if _cut(n, parts * across, width) * parts * across / n <= max(UNEVEN, by_rows):
             across *= parts
         else:
             down *= parts

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,33 @@ def test_any_sizes_and_strides(
         patch.setattr(strips, "LEAST", 1)
         assert in_strips(call, lhs, rhs, out=out) is out
     near(out, call, lhs, rhs)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [(300, 400, 21), (21, 400, 300), (256, 256, 256), (150, 64, 700), (2000, 64, 90)],
+)
+def test_threads_have_equal_shares_of_few_tiles(
+    m: int, k: int, n: int, batch: int, threads: int
+) -> None:
+    """Each tile packs strips for itself."""
+    dims = known_dims(
+        {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}, (batch, m, k), (batch, k, n)
+    )
+    _, _, _, rows, columns, _ = strips._sizes(dims, False, 8, threads)
+    tiles = [
+        min(rows, m - i) * min(columns, n - j)
+        for _ in range(batch)
+        for j in range(0, n, columns)
+        for i in range(0, m, rows)
+    ]
+    bounds = [len(tiles) * piece // threads for piece in range(threads + 1)]
+    largest = max(sum(tiles[start:stop]) for start, stop in pairwise(bounds))
+    assert largest * threads <= 1.35 * batch * m * n
+    at_least = batch * -(-m // strips.TILE[0]) * -(-n // strips.TILE[1])
+    assert len(tiles) <= max(at_least * threads, 4 * threads)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
