@@ -61,7 +61,7 @@ def branched(program: Program, threads: int) -> Program:
     if any(slot.dtype.hasobject for slot in program.slots):
         return program  # Python computes those, one at a time
     tree = _Tree(program, threads)
-    if tree.before < LEAST:
+    if tree.before < LEAST or tree.before / threads + START > GAIN * tree.before:
         return program
     dealt, seconds = tree.dealt()
     found = in_shares(program, threads, tree.shared, _predicted)

@@ -23,7 +23,7 @@ from .ir import Instruction, Program, Slot, instruction
 FEWEST = 16  # elements of the axis for each thread
 WAIT = 5e-6
 """Seconds for each step that threads side by side wait for the interpreter's lock, on the average: a thread
-that finds it taken sleeps, and is awake again some 50 µs later."""
+that finds it taken sleeps, and is awake again some 40 µs later."""
 TRIED = 2  # axes of the result, the longest first
 
 

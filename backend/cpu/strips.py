@@ -32,9 +32,8 @@ from .workspaces import WORKSPACES
 # are whole in these all the same: bands of rows are as even there
 HIGHEST, WIDEST = 7, STRIP_LINES
 TABLES = 9 * 8  # bytes for each place of the tables of offsets
-LEAST = 1 << 17  # multiplications of a tile that is not cut further for the sake of more threads
-EVEN = 4  # tiles of each thread that are even enough, however many they are
-UNEVEN = 1.25  # times as many columns as an equal part has, at most, for columns to be cut
+LEAST = 1 << 17  # multiplications of a tile, at least, where tiles are cut for the sake of threads
+EVEN = 1.25  # times an equal share, which a thread may have
 
 
 class _Prepared(NamedTuple):
@@ -148,11 +147,10 @@ def _arranged(
 
 
 def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
-    """Upper bound of the scratch of all threads, and of results of shares."""
-    sizes, shares = (
-        _sizes(dims, _is_turned(dims, output), output.dtype.itemsize, threads),
-        _shares(dims),
-    )
+    """Upper bound of the scratch of all threads, or fewer, and of results of shares: fewer have larger tiles,
+    none larger than one has."""
+    sizes = _sizes(dims, _is_turned(dims, output), output.dtype.itemsize, threads=1)
+    shares = _shares(dims)
     lanes = LINE // output.dtype.itemsize
     of_threads = threads * (
         (_packed_lines(sizes, lanes) + HIGHEST * WIDEST) * LINE
@@ -194,25 +192,37 @@ def _prepared(
 
 
 def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape:
-    """What the kernel calls `sizes`. Tiles are as many as give all threads equally much; they change no sum.
-
-    A tile packs strips for itself: so columns are cut for the threads rather than rows, where that is even
-    enough, and neither more than needed."""
+    """What the kernel calls `sizes`: m, n, k, rows and columns of a tile, contracted elements of a strip."""
     m, n, k = (dims.n, dims.m, dims.k) if is_turned else (dims.m, dims.n, dims.k)
-    width = WIDEST * (LINE // itemsize)
-    down, across = -(-m // TILE[0]), -(-n // TILE[1])
     is_cut = threads > 1 and _shares(dims) == 1 and not is_alone(dims.batch, m, n, k)
-    if is_cut and dims.batch * down * across < EVEN * threads:
-        wanted = min(threads, dims.batch * m * n * k // LEAST)
-        parts = wanted // math.gcd(wanted, dims.batch * down * across) if wanted else 1
-        by_rows = (
-            _cut(m, parts * down, HIGHEST) * parts * down / m
-        )  # the largest part over an equal one
-        if _cut(n, parts * across, width) * parts * across / n <= max(UNEVEN, by_rows):
-            across *= parts
-        else:
-            down *= parts
-    return m, n, k, _cut(m, down, HIGHEST), _cut(n, across, width), min(PART, k)
+    width = WIDEST * (LINE // itemsize)
+    rows, columns = tile_of(dims.batch, m, n, k, width, threads if is_cut else 1)
+    return m, n, k, rows, columns, min(PART, k)
+
+
+def tile_of(batch: int, m: int, n: int, k: int, width: int, threads: int) -> tuple[int, int]:
+    """Rows and columns of the tiles of a product in strips of that width: as few tiles as give no thread much
+    more than an equal share, else those that come nearest. They change no sum.
+
+    A tile packs strips of its columns for itself, so that as few as can be lie below each other.
+    """
+    down, across = -(-m // TILE[0]), -(-n // TILE[1])
+    tiles = batch * down * across
+    most = max(1, min(threads, batch * m * n * k // (LEAST * tiles)))
+    best, least = (0, 0), math.inf
+    for parts in range(1, most + 1):
+        for by_rows in range(1, parts + 1):
+            if parts % by_rows:
+                continue
+            rows = _cut(m, down * by_rows, HIGHEST)
+            columns = _cut(n, across * (parts // by_rows), width)
+            turns = -(-batch * -(-m // rows) * -(-n // columns) // threads)
+            share = turns * rows * columns
+            if share < least:
+                best, least = (rows, columns), share
+            if share * threads <= EVEN * batch * m * n:
+                return rows, columns
+    return best
 
 
 def _cut(n: int, parts: int, block: int) -> int:

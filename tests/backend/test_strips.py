@@ -6,7 +6,6 @@ import ctypes
 import mmap
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -156,31 +155,48 @@ def test_any_sizes_and_strides(
     near(out, call, lhs, rhs)
 
 
-@pytest.mark.parametrize("threads", [2, 3, 8])
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("threads", [1, 2, 3, 8, 16, 64])
+@pytest.mark.parametrize("width", [12, 24, 48])
 @pytest.mark.parametrize(
-    ("m", "k", "n"),
-    [(300, 400, 21), (21, 400, 300), (256, 256, 256), (150, 64, 700), (2000, 64, 90)],
+    ("batch", "m", "n", "k"),
+    [
+        *(
+            (1, 300, 21, 400),
+            (1, 21, 300, 400),
+            (1, 256, 256, 256),
+            (3, 150, 700, 64),
+            (1, 2000, 90, 64),
+        ),
+        *((31, 64, 64, 64), (7, 48, 48, 52), (1, 1000, 40, 20), (1, 1, 100000, 100), (1, 1, 1, 1)),
+    ],
 )
-def test_threads_have_equal_shares_of_few_tiles(
-    m: int, k: int, n: int, batch: int, threads: int
+def test_tiles_are_few_and_even(
+    batch: int, m: int, n: int, k: int, width: int, threads: int
 ) -> None:
-    """Each tile packs strips for itself."""
-    dims = known_dims(
-        {"contracting": ((2,), (1,)), "batch": ((0,), (0,))}, (batch, m, k), (batch, k, n)
-    )
-    _, _, _, rows, columns, _ = strips._sizes(dims, False, 8, threads)
-    tiles = [
-        min(rows, m - i) * min(columns, n - j)
-        for _ in range(batch)
-        for j in range(0, n, columns)
-        for i in range(0, m, rows)
-    ]
-    bounds = [len(tiles) * piece // threads for piece in range(threads + 1)]
-    largest = max(sum(tiles[start:stop]) for start, stop in pairwise(bounds))
-    assert largest * threads <= 1.35 * batch * m * n
-    at_least = batch * -(-m // strips.TILE[0]) * -(-n // strips.TILE[1])
-    assert len(tiles) <= max(at_least * threads, 4 * threads)
+    """Each packs strips for itself, so none is smaller than it must be."""
+    rows, columns = strips.tile_of(batch, m, n, k, width, threads)
+    assert 0 < rows <= min(m, strips.TILE[0])
+    assert 0 < columns <= min(n, max(width, strips.TILE[1] + width))
+    assert rows == m or rows % strips.HIGHEST == 0
+    assert columns == n or columns % width == 0
+    tiles = batch * -(-m // rows) * -(-n // columns)
+    whole = strips.tile_of(batch, m, n, k, width, 1)
+    uncut = batch * -(-m // whole[0]) * -(-n // whole[1])
+    assert tiles <= uncut * threads
+    if tiles > uncut:
+        assert tiles * strips.LEAST <= batch * m * n * k
+        turns = -(-uncut // threads)
+        assert turns * whole[0] * whole[1] * threads > strips.EVEN * batch * m * n
+
+
+def test_tiles_by_size() -> None:
+    of = strips.tile_of
+    assert of(1, 256, 256, 256, 24, 2) == (256, 144)  # by columns, whose strips one thread packs
+    assert of(1, 300, 21, 400, 24, 2) == (154, 21)  # by rows, where columns are few
+    assert of(1, 256, 512, 256, 24, 64) == (35, 72)  # by both
+    # previously failed: tiles of seven rows, each of which packs all strips
+    assert of(31, 64, 64, 64, 24, 8) == (64, 64)
+    assert of(1, 512, 512, 512, 24, 7) == (91, 512)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -257,6 +273,9 @@ def test_nothing_beyond_the_operands_is_read(
     "call",
     [
         dot((3, 270, 300), (3, 300, 90), ((0,), (0,)), ((2,), (1,))),
+        # tiles are cut by columns for two threads, by rows and columns for eight, or by rows
+        dot((256, 300), (300, 256), contracting=((1,), (0,))),
+        dot((270, 300), (300, 90), contracting=((1,), (0,))),
         dot((24, 9000), (20, 9000), contracting=((1,), (1,))),  # shares of sums
     ],
 )

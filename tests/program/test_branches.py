@@ -103,10 +103,10 @@ def test_what_gains_nothing_stays() -> None:
 def test_threads_take_time_to_wake_and_wait_for_the_interpreter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Previously failed: a few short steps side by side took longer than one after another, and a chain of a
-    hundred, which gains by it, was not forked. Of an extension nothing is known: it makes no branch of its
+    """Previously failed: a few short steps side by side took longer than one after another, and a hundred of
+    them, which gain by it, were not forked. Of an extension nothing is known: it makes no branch of its
     own, which would keep the others from being made."""
-    few, many, tiny = pairs(100), pairs(70, 64), pairs(36, 256)
+    few, many, tiny = pairs(100), pairs(70, 128), pairs(36, 256)
     for short, name in ((few, "START"), (tiny, "WAIT")):
         assert branched(short, 2) is short
         with monkeypatch.context() as patch:
