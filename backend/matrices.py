@@ -369,23 +369,23 @@ def tile_of(
     columns once more: a tenth of the time of two threads that share 1024 rows and columns in four tiles
     (float64, EPYC of family 26); in two they are 2 to 3 % faster."""
     height, width = block
-    rows, columns = _part(m, -(-m // most[0]), height), _part(n, -(-n // most[1]), width)
+    rows, columns = part_of(m, -(-m // most[0]), height), part_of(n, -(-n // most[1]), width)
     while rows * columns * k > LEAST:
         tiles = batch * -(-m // rows) * -(-n // columns)
         if -(-tiles // threads) * threads <= EVEN * tiles:
             break
         if rows > columns and rows > 8 * height:
-            rows = _part(rows, 2, height)
+            rows = part_of(rows, 2, height)
         elif columns > 4 * width:
-            columns = _part(columns, 2, width)
+            columns = part_of(columns, 2, width)
         elif rows > 8 * height:
-            rows = _part(rows, 2, height)
+            rows = part_of(rows, 2, height)
         else:
             break
     return rows, columns
 
 
-def _part(n: int, parts: int, block: int) -> int:
+def part_of(n: int, parts: int, block: int) -> int:
     """Rows or columns of one of so many equal parts, all but the last in whole blocks."""
     part = -(-n // parts)
     return min(n, -(-part // block) * block)

@@ -17,6 +17,7 @@ import numpy as np
 from ..._base.options import num_threads
 from ..catalogue import DotDims
 from ..cost_model import FAR
+from ..matrices import part_of
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from ..strips import LINE, PART, STRIP_LINES, TILE, is_alone, share_length
@@ -196,11 +197,11 @@ def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape
     m, n, k = (dims.n, dims.m, dims.k) if is_turned else (dims.m, dims.n, dims.k)
     is_cut = threads > 1 and _shares(dims) == 1 and not is_alone(dims.batch, m, n, k)
     width = WIDEST * (LINE // itemsize)
-    rows, columns = tile_of(dims.batch, m, n, k, width, threads if is_cut else 1)
+    rows, columns = strip_tile(dims.batch, m, n, k, width, threads if is_cut else 1)
     return m, n, k, rows, columns, min(PART, k)
 
 
-def tile_of(batch: int, m: int, n: int, k: int, width: int, threads: int) -> tuple[int, int]:
+def strip_tile(batch: int, m: int, n: int, k: int, width: int, threads: int) -> tuple[int, int]:
     """Rows and columns of the tiles of a product in strips of that width: as few tiles as give no thread much
     more than an equal share, else those that come nearest. They change no sum.
 
@@ -214,8 +215,8 @@ def tile_of(batch: int, m: int, n: int, k: int, width: int, threads: int) -> tup
         for by_rows in range(1, parts + 1):
             if parts % by_rows:
                 continue
-            rows = _cut(m, down * by_rows, HIGHEST)
-            columns = _cut(n, across * (parts // by_rows), width)
+            rows = part_of(m, down * by_rows, HIGHEST)
+            columns = part_of(n, across * (parts // by_rows), width)
             turns = -(-batch * -(-m // rows) * -(-n // columns) // threads)
             share = turns * rows * columns
             if share < least:
@@ -223,11 +224,6 @@ def tile_of(batch: int, m: int, n: int, k: int, width: int, threads: int) -> tup
             if share * threads <= EVEN * batch * m * n:
                 return rows, columns
     return best
-
-
-def _cut(n: int, parts: int, block: int) -> int:
-    """Rows or columns of one of so many equal parts, all but the last in whole blocks."""
-    return min(n, -(-n // (parts * block)) * block)
 
 
 def _packed_lines(sizes: Shape, lanes: int) -> int:

@@ -174,13 +174,13 @@ def test_tiles_are_few_and_even(
     batch: int, m: int, n: int, k: int, width: int, threads: int
 ) -> None:
     """Each packs strips for itself, so none is smaller than it must be."""
-    rows, columns = strips.tile_of(batch, m, n, k, width, threads)
+    rows, columns = strips.strip_tile(batch, m, n, k, width, threads)
     assert 0 < rows <= min(m, strips.TILE[0])
     assert 0 < columns <= min(n, max(width, strips.TILE[1] + width))
     assert rows == m or rows % strips.HIGHEST == 0
     assert columns == n or columns % width == 0
     tiles = batch * -(-m // rows) * -(-n // columns)
-    whole = strips.tile_of(batch, m, n, k, width, 1)
+    whole = strips.strip_tile(batch, m, n, k, width, 1)
     uncut = batch * -(-m // whole[0]) * -(-n // whole[1])
     assert tiles <= uncut * threads
     if tiles > uncut:
@@ -190,7 +190,7 @@ def test_tiles_are_few_and_even(
 
 
 def test_tiles_by_size() -> None:
-    of = strips.tile_of
+    of = strips.strip_tile
     assert of(1, 256, 256, 256, 24, 2) == (256, 144)  # by columns, whose strips one thread packs
     assert of(1, 300, 21, 400, 24, 2) == (154, 21)  # by rows, where columns are few
     assert of(1, 256, 512, 256, 24, 64) == (35, 72)  # by both
