@@ -51,6 +51,9 @@ BLOCKS = 3e-5  # seconds before products in blocks begin
 MARGIN = 1.05  # times as long BLAS should take before blocks are preferred
 SOON = 6e-5  # seconds of BLAS from which threads of ours are worth their start,
 SOON_ALONE = 2e-5  # and a kernel that one thread runs
+SOON_WIDELY = (
+    2e-4  # and, where it copies operands, from which strips may read what lies badly for them
+)
 CLEARED = 1 << 20  # bytes of a result that leaves the cache between being cleared and added to
 BROKEN = 1.5e-8  # seconds for each row of small matrices that lies far from the next one
 PAGE = 1 << 12  # bytes between rows from which that is far
@@ -59,7 +62,8 @@ ROW = 256  # bytes of a row from which it does not: the machine fetches what fol
 SUMS = 5e-5  # seconds before sums of products begin
 # times as long it should take before strips are, where measured ratios are a quarter less
 WORTH = 1.4
-# the same of large results, which BLAS takes its time to write, where it packs panels, and where it is slower
+# the same of large results, which BLAS takes its time to write, where it copies operands or packs panels, and
+# where it is slower
 WORTH_CLOSE = 1.2
 IN_PLACE = 1 << 20
 """Multiplications of a product below which BLAS reads operands where they lie; others it packs into
@@ -224,8 +228,11 @@ class Products(NamedTuple):
     by: By = "products"
 
 
-def plan_products(step: Contraction, orders: Orders, model: CostModel | None = None) -> Products:
-    """The cheapest way to contract operands in these orders into a result in that order."""
+def plan_products(
+    step: Contraction, orders: Orders, model: CostModel | None = None, *, searched: bool = False
+) -> Products:
+    """The cheapest way to contract operands in these orders into a result in that order; where such an order
+    is `searched`, by what they would cost, strips are for what lies well for them alone."""
     model = model or MODELS.current
     batch, m, n, k = step.amounts
     if k == 1 and 0 not in step.amounts:
@@ -246,7 +253,14 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
     is_close = step.nbytes[2] >= FAR or in_panels > 0 or model.strips >= FASTER
     worth = WORTH_CLOSE if is_close else WORTH
     if in_strips is None or by_blas < in_strips.seconds * worth:
-        return matrices
+        is_soon = matrices.seconds < SOON_WIDELY / model.strips
+        if searched or is_soon or not matrices.copied_bytes:
+            return matrices
+        in_strips = plan_strips(step, orders, model, widely=True)
+        in_blocks = panel_seconds(step, orders, model) or math.inf
+        by_others = min(matrices.seconds, in_blocks)
+        if in_strips is None or by_others < in_strips.seconds * WORTH_CLOSE:
+            return matrices
     seconds, copied_bytes, (lhs, rhs) = in_strips
     return Products(seconds, copied_bytes, (lhs, rhs, False), by="strips")
 

@@ -62,7 +62,8 @@ class _Step:
         """Seconds with lhs, rhs and out in these orders."""
         found = self.known.get(orders)
         if found is None:
-            found = self.known[orders] = plan_products(self.contraction, orders).seconds
+            products = plan_products(self.contraction, orders, searched=True)
+            found = self.known[orders] = products.seconds
         return found
 
     def by_order(self, slot: int, orders: dict[int, Axes]) -> Callable[[Axes], float]:

@@ -21,9 +21,9 @@ from einloom.backend.catalogue import known_dims
 from einloom.backend.cost_model import FAR, CostModel
 from einloom.backend.cpu import cpu, strips
 from einloom.backend.cpu.address import address
-from einloom.backend.matrices import Contraction, plan_products
+from einloom.backend.matrices import Contraction, plan_matrices, plan_products
 from einloom.backend.spec import ArraySpec
-from einloom.backend.strips import share_length
+from einloom.backend.strips import plan_strips, share_length
 
 BACKEND = cpu()
 NOBODY = 0  # PROT_NONE
@@ -376,12 +376,43 @@ def test_what_is_read_or_written_one_by_one_is_not() -> None:
     assert not chosen(
         apart, (0, 3), (3, 1, 2), (1, 0, 2)
     )  # runs of 60 in the result: not whole lines
-    assert not chosen(step, (0, 3), (3, 2, 1), (0, 1, 2))  # another last column
+    assert plan_strips(step, ((0, 3), (3, 2, 1), (0, 1, 2)), MODEL) is None  # another last column
     two = Contraction({0: 64, 1: 64, 2: 4, 3: 1024}, (), (0,), (1,), (2, 3))
     assert chosen(two, (2, 0, 3), (2, 1, 3), (0, 1))
-    assert not chosen(two, (2, 0, 3), (3, 1, 2), (0, 1))  # another last element
+    assert plan_strips(two, ((2, 0, 3), (3, 1, 2), (0, 1)), MODEL) is None  # another last element
     batch = Contraction({0: 20, 1: 400, 2: 400, 3: 16}, (3,), (0,), (1,), (2,))
     assert not chosen(batch, (3, 0, 2), (3, 2, 1), (0, 1, 3))  # batch last
+
+
+def test_what_blas_would_copy_may_lie_badly_for_strips() -> None:
+    """Previously failed: rows or contracted elements that lie apart, few columns, and operands that are
+    copied, were left to BLAS, which copies them as well and takes two to four times as long."""
+    apart = Contraction({0: 24, 1: 24, 2: 24, 3: 24, 4: 24}, (), (0, 1), (2,), (3, 4))
+    orders = (3, 0, 4, 1), (3, 4, 2), (0, 1, 2)
+    few = Contraction({0: 128, 1: 128, 2: 10, 3: 5, 4: 2}, (), (0, 1), (2,), (3, 4))
+    both = Contraction({0: 128, 1: 128, 2: 2, 3: 128}, (), (0,), (1,), (2, 3), 16, 0.25)
+    for step, lie in (
+        (apart, orders),
+        (few, ((0, 3, 1, 4), (3, 4, 2), (0, 1, 2))),
+        (both, ((2, 0, 3), (3, 1, 2), (0, 1))),
+    ):
+        assert plan_strips(step, lie, MODEL) is None
+        assert chosen(step, *lie)
+        # while orders are searched it costs what BLAS takes, which depends on them more
+        assert plan_products(step, lie, MODEL, searched=True) == plan_matrices(step, lie, MODEL)
+    small = Contraction({0: 24, 1: 8, 2: 8, 3: 8, 4: 8}, (), (0, 1), (2,), (3, 4))
+    assert not chosen(small, *orders)
+
+
+def test_distant_rows_that_lie_badly_are_read_twice_as_long() -> None:
+    """24 MB of which strips use a part of each line."""
+    step = Contraction({0: 144, 1: 12, 2: 12, 3: 144, 4: 12}, (), (0, 1), (2,), (3, 4))
+    assert step.nbytes[0] > FAR
+    well = plan_strips(step, ((0, 1, 3, 4), (3, 4, 2), (0, 1, 2)), MODEL, widely=True)
+    badly = plan_strips(step, ((0, 3, 4, 1), (3, 4, 2), (0, 1, 2)), MODEL, widely=True)
+    assert well is not None
+    assert badly is not None
+    assert badly.seconds > 1.3 * well.seconds
 
 
 def test_rows_that_are_turned_must_be_many() -> None:
