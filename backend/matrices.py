@@ -23,7 +23,7 @@ from .._base.options import get_options
 from .cost_model import ENOUGH, FAR, MODELS, RATES, THREADED, WIDE, CostModel
 from .rules import DotDims
 from .spec import ArraySpec
-from .strips import FASTER, LINE, is_alone, plan_strips, run_of
+from .strips import FASTER, LINE, SIDE, Strips, is_alone, plan_strips, run_of
 
 Labels = tuple[int, ...]
 Order = Labels | None
@@ -51,9 +51,8 @@ BLOCKS = 3e-5  # seconds before products in blocks begin
 MARGIN = 1.05  # times as long BLAS should take before blocks are preferred
 SOON = 6e-5  # seconds of BLAS from which threads of ours are worth their start,
 SOON_ALONE = 2e-5  # and a kernel that one thread runs
-SOON_WIDELY = (
-    2e-4  # and, where it copies operands, from which strips may read what lies badly for them
-)
+SOON_COPIED = 2e-4  # and of BLAS and its copies, from which these may read what lies badly for them
+COPIED = 0.05  # of that time, at least, these copies take
 CLEARED = 1 << 20  # bytes of a result that leaves the cache between being cleared and added to
 BROKEN = 1.5e-8  # seconds for each row of small matrices that lies far from the next one
 PAGE = 1 << 12  # bytes between rows from which that is far
@@ -228,11 +227,8 @@ class Products(NamedTuple):
     by: By = "products"
 
 
-def plan_products(
-    step: Contraction, orders: Orders, model: CostModel | None = None, *, searched: bool = False
-) -> Products:
-    """The cheapest way to contract operands in these orders into a result in that order; where such an order
-    is `searched`, by what they would cost, strips are for what lies well for them alone."""
+def plan_products(step: Contraction, orders: Orders, model: CostModel | None = None) -> Products:
+    """The cheapest way to contract operands in these orders into a result in that order."""
     model = model or MODELS.current
     batch, m, n, k = step.amounts
     if k == 1 and 0 not in step.amounts:
@@ -253,15 +249,34 @@ def plan_products(
     is_close = step.nbytes[2] >= FAR or in_panels > 0 or model.strips >= FASTER
     worth = WORTH_CLOSE if is_close else WORTH
     if in_strips is None or by_blas < in_strips.seconds * worth:
-        is_soon = matrices.seconds < SOON_WIDELY / model.strips
-        if searched or is_soon or not matrices.copied_bytes:
-            return matrices
-        in_strips = plan_strips(step, orders, model, widely=True)
-        in_blocks = panel_seconds(step, orders, model) or math.inf
-        by_others = min(matrices.seconds, in_blocks)
-        if in_strips is None or by_others < in_strips.seconds * WORTH_CLOSE:
-            return matrices
-    seconds, copied_bytes, (lhs, rhs) = in_strips
+        return matrices
+    return _in_strips(in_strips)
+
+
+def plan_decided(step: Contraction, orders: Orders, model: CostModel | None = None) -> Products:
+    """The same where the orders are decided: a product for which BLAS would copy arrays may be computed in
+    strips though operands lie badly for these.
+
+    Orders are not searched by that. What strips take then is known less well, so that orders were chosen for
+    it that lost, and beside them BLAS has no threads of its own for the other products of a program.
+    """
+    model = model or MODELS.current
+    found = plan_products(step, orders, model)
+    batch, m, n, k = step.amounts
+    if batch > 1 or min(m, n, k) < SIDE or found.by != "products":
+        return found
+    is_copied = found.copied_bytes / model.moves > COPIED * found.seconds
+    if not is_copied or found.seconds < SOON_COPIED / model.strips:
+        return found
+    in_strips = plan_strips(step, orders, model, widely=True)
+    if in_strips is None or in_strips.copied_bytes > found.copied_bytes:
+        return found
+    by_others = min(found.seconds, panel_seconds(step, orders, model) or math.inf)
+    return found if by_others < in_strips.seconds * WORTH_CLOSE else _in_strips(in_strips)
+
+
+def _in_strips(found: Strips) -> Products:
+    seconds, copied_bytes, (lhs, rhs) = found
     return Products(seconds, copied_bytes, (lhs, rhs, False), by="strips")
 
 

@@ -13,8 +13,8 @@ from .matrices import (
     contraction_of,
     orders_of,
     panel_seconds,
+    plan_decided,
     plan_matrices,
-    plan_products,
 )
 from .spec import ArraySpec, compute_dtype
 
@@ -79,7 +79,7 @@ def predict(
     in_blocks = panel_seconds(step, orders) if engine == "blocked" else None
     if in_blocks is not None:
         return Prediction(START + in_blocks, 0, moved, work)
-    found = plan_products(step, orders)
+    found = plan_decided(step, orders)
     return Prediction(START + found.seconds, found.copied_bytes, moved, work)
 
 
@@ -104,7 +104,7 @@ def product_seconds(
     if work == 0 or work > MOST:
         return ProductSeconds()
     orders, model = orders_of(step, left, right, (lhs, rhs, outputs[0])), MODELS.current
-    found = plan_products(step, orders)
+    found = plan_decided(step, orders)
     if step.amounts[3] == 1:
         return ProductSeconds(found.seconds, found.seconds, found.seconds)
     matrices, in_blocks = plan_matrices(step, orders), panel_seconds(step, orders)

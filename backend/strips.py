@@ -32,7 +32,7 @@ RUN = 32  # columns one after another in their operand that are enough
 LONG = 256  # and in the result
 FASTER = 1.25  # times the rate of BLAS, from which strips take what they would else leave to BLAS
 LITTLE = 4  # times as many bytes as are copied has the result
-SIDE = 8  # rows, columns and contracted elements, at least, of a product that strips may take from anywhere
+SIDE = 8  # rows, columns and contracted elements, at least, of operands that may lie badly
 MOST = 1 << 1000  # multiplications that a float can count
 SCATTERED = 1e-9  # seconds of a thread for each element that is added to the result by itself
 STARTED = 5e-6  # seconds before the kernel begins on one thread
@@ -62,13 +62,14 @@ def plan_strips(
     What lies well is read where it lies: columns have to lie one after another in their operand as in the
     result, or contracted elements have to, so that they are read in whole cache lines; and so have rows or
     contracted elements of the other one. What does not is copied first, which is little where the result is
-    large. That keeps what BLAS does well with slices of an operand where these lie.
+    large. BLAS takes slices of many other operands where they lie, and is left to do that.
 
-    `widely`: of one product of matrices, that takes BLAS long, rows may lie anyhow, operands are copied
-    whatever their size, columns are padded, and to read and to write may take longer than the arithmetic.
+    With `widely`, for what BLAS copies as well: rows may lie anyhow, operands are copied whatever their size,
+    columns are padded to whole lines, and reading and writing may take longer than the arithmetic.
+
     Where strips are so much faster than BLAS that these are not the products that gain most, as a model that
-    was measured may say, operands of all products are copied whatever their size, and columns may lie apart
-    in the result.
+    was measured may say, operands are copied whatever their size, too, and columns may lie apart in the
+    result.
     """
     batch, m, n, k = step.amounts
     macs = batch * m * n * k
@@ -86,14 +87,13 @@ def plan_strips(
     lanes = LINE // step.itemsize
     width = -(-n // lanes) * lanes
     is_faster = model.strips >= FASTER
-    is_free = widely and batch == 1 and min(m, n, k) >= SIDE
     threads = 1.0 if is_alone(batch, m, n, k) else model.threads
     scattering = 0.0
     if not _writes_well(step, out, columns):
         if not is_faster or run_of(step, columns, out) < TOGETHER:
             return None
         scattering = batch * m * n * -(-k // PART) * SCATTERED / threads
-    if width > PADDED * n and not is_free:
+    if width > PADDED * n and not widely:
         return None
     best: Strips | None = None
     for copied_bytes, packs_rows, packs_columns in sorted(
@@ -101,13 +101,13 @@ def plan_strips(
         for packs_rows in ((False, True) if lhs else (False,))
         for packs_columns in ((False, True) if rhs else (False,))
     ):
-        if not (is_faster or is_free) and LITTLE * copied_bytes > step.nbytes[2]:
+        if not (is_faster or widely) and LITTLE * copied_bytes > step.nbytes[2]:
             break  # BLAS copies them as well, and is faster then
         left, right = None if packs_rows else lhs, None if packs_columns else rhs
         if not _packs_well(step, left, right, out, columns):
             continue
         is_read_well = _reads_well(step, left, out, rows)
-        if not is_read_well and not is_free:
+        if not is_read_well and not widely:
             continue
         a, b = EDGES
         if right and right[-1] in step.contracted:
@@ -121,7 +121,7 @@ def plan_strips(
         streamed = (sum(step.nbytes) + (0 if is_far else step.nbytes[2])) / model.stream
         if not is_read_well and of_rows >= FAR:
             streamed += of_rows / model.stream  # lines of which a part is used each time
-        if arithmetic * model.strips < streamed and not is_far and not is_free:
+        if arithmetic * model.strips < streamed and not is_far and not widely:
             continue  # at the rate of BLAS, which writes what stays in caches as fast
         down = -(-m // TILE[0])
         # or more

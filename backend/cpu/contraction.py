@@ -21,7 +21,7 @@ from ..matrices import (
     contraction_of,
     orders_of,
     panel_seconds,
-    plan_products,
+    plan_decided,
 )
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, compute_dtype
@@ -122,7 +122,7 @@ def _engine(
         return _by_blas(dims)
     if is_blas and provider == "native":
         return _without_blas(dims, inputs, output)
-    if is_blas and (by := plan_products(*_step(dims, inputs, output)).by) != "products":
+    if is_blas and (by := plan_decided(*_step(dims, inputs, output)).by) != "products":
         return by
     if is_blas and dims.batch == 1 and dims.k > 1:
         return "gemm"
@@ -177,7 +177,7 @@ def _suits_blocks(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     if dtype.char in BLAS:
         step, orders = _step(dims, inputs, output)
         in_panels = panel_seconds(step, orders)
-        return in_panels is not None and in_panels < plan_products(step, orders).seconds
+        return in_panels is not None and in_panels < plan_decided(step, orders).seconds
     if compute_dtype(dtype) != dtype:
         return m * n * k >= HALF and min(m, n, k) >= NARROW
     if m * n * k < BLOCK or max(m, n) < ROW or k == 1:
@@ -200,14 +200,14 @@ def _suits_loops(
         return dims.n >= ROW or small == 0
     if per_matrix >= TINY or small == 0:
         return per_matrix < TINY
-    return plan_products(*_step(dims, inputs, output)).calls == 0
+    return plan_decided(*_step(dims, inputs, output)).calls == 0
 
 
 def _packed_for_strips(
     dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec
 ) -> tuple[bool, bool]:
     """Whether lhs and rhs are copied for strips; none where these were only asked for."""
-    found = plan_products(*_step(dims, inputs, output))
+    found = plan_decided(*_step(dims, inputs, output))
     return found.packed[:2] if found.by == "strips" else (False, False)
 
 

@@ -62,8 +62,7 @@ class _Step:
         """Seconds with lhs, rhs and out in these orders."""
         found = self.known.get(orders)
         if found is None:
-            products = plan_products(self.contraction, orders, searched=True)
-            found = self.known[orders] = products.seconds
+            found = self.known[orders] = plan_products(self.contraction, orders).seconds
         return found
 
     def by_order(self, slot: int, orders: dict[int, Axes]) -> Callable[[Axes], float]:

@@ -21,7 +21,14 @@ from einloom.backend.catalogue import known_dims
 from einloom.backend.cost_model import FAR, CostModel
 from einloom.backend.cpu import cpu, strips
 from einloom.backend.cpu.address import address
-from einloom.backend.matrices import Contraction, plan_matrices, plan_products
+from einloom.backend.matrices import (
+    Contraction,
+    contraction_of,
+    orders_of,
+    plan_decided,
+    plan_matrices,
+    plan_products,
+)
 from einloom.backend.spec import ArraySpec
 from einloom.backend.strips import plan_strips, share_length
 
@@ -376,35 +383,75 @@ def test_what_is_read_or_written_one_by_one_is_not() -> None:
     assert not chosen(
         apart, (0, 3), (3, 1, 2), (1, 0, 2)
     )  # runs of 60 in the result: not whole lines
-    assert plan_strips(step, ((0, 3), (3, 2, 1), (0, 1, 2)), MODEL) is None  # another last column
+    assert not chosen(step, (0, 3), (3, 2, 1), (0, 1, 2))  # another last column
     two = Contraction({0: 64, 1: 64, 2: 4, 3: 1024}, (), (0,), (1,), (2, 3))
     assert chosen(two, (2, 0, 3), (2, 1, 3), (0, 1))
-    assert plan_strips(two, ((2, 0, 3), (3, 1, 2), (0, 1)), MODEL) is None  # another last element
+    assert not chosen(two, (2, 0, 3), (3, 1, 2), (0, 1))  # another last element
     batch = Contraction({0: 20, 1: 400, 2: 400, 3: 16}, (3,), (0,), (1,), (2,))
     assert not chosen(batch, (3, 0, 2), (3, 2, 1), (0, 1, 3))  # batch last
 
 
-def test_what_blas_would_copy_may_lie_badly_for_strips() -> None:
-    """Previously failed: rows or contracted elements that lie apart, few columns, and operands that are
-    copied, were left to BLAS, which copies them as well and takes two to four times as long."""
-    apart = Contraction({0: 24, 1: 24, 2: 24, 3: 24, 4: 24}, (), (0, 1), (2,), (3, 4))
-    orders = (3, 0, 4, 1), (3, 4, 2), (0, 1, 2)
-    few = Contraction({0: 128, 1: 128, 2: 10, 3: 5, 4: 2}, (), (0, 1), (2,), (3, 4))
-    both = Contraction({0: 128, 1: 128, 2: 2, 3: 128}, (), (0,), (1,), (2, 3), 16, 0.25)
-    for step, lie in (
-        (apart, orders),
-        (few, ((0, 3, 1, 4), (3, 4, 2), (0, 1, 2))),
-        (both, ((2, 0, 3), (3, 1, 2), (0, 1))),
-    ):
-        assert plan_strips(step, lie, MODEL) is None
-        assert chosen(step, *lie)
-        # while orders are searched it costs what BLAS takes, which depends on them more
-        assert plan_products(step, lie, MODEL, searched=True) == plan_matrices(step, lie, MODEL)
-    small = Contraction({0: 24, 1: 8, 2: 8, 3: 8, 4: 8}, (), (0, 1), (2,), (3, 4))
-    assert not chosen(small, *orders)
+# products that BLAS copies an operand for: axes of operands, contracted axes, dtype
+BADLY: dict[str, tuple[Call, str]] = {
+    "rows that lie apart": (
+        dot((24, 24, 24, 24), (24, 24, 24), contracting=((0, 2), (0, 1))),
+        "float64",
+    ),
+    "few columns, too": (
+        dot((128, 5, 128, 2), (5, 5, 2, 2), contracting=((1, 3), (0, 3))),
+        "float64",
+    ),
+    "long sums": (dot((20, 20, 20, 20), (20,) * 4, contracting=((1, 2, 3), (1, 0, 2))), "float32"),
+    "an operand that strips copy": (
+        dot((2, 128, 128), (128, 128, 2), contracting=((0, 2), (2, 0))),
+        "complex128",
+    ),
+}
 
 
-def test_distant_rows_that_lie_badly_are_read_twice_as_long() -> None:
+@pytest.mark.parametrize("what", BADLY)
+def test_what_blas_would_copy_may_lie_badly(what: str, rng: np.random.Generator) -> None:
+    """Previously failed: left to BLAS, which copies operands and takes up to four times as long."""
+    call, name = BADLY[what]
+    dtype = np.dtype(name)
+    specs = call.specs(dtype)
+    step, *own = contraction_of(known_dims(call.attrs, *call.shapes), *specs)
+    orders = orders_of(step, *own, (*specs, call.output(dtype)))
+    # while orders are searched it costs what BLAS takes
+    assert plan_products(step, orders, MODEL) == plan_matrices(step, orders, MODEL)
+    assert plan_decided(step, orders, MODEL).by == "strips"
+    assert (
+        plan_decided(step, orders, MODEL).copied_bytes <= plan_matrices(step, orders).copied_bytes
+    )
+    with options(small=1, threads=2):
+        assert BACKEND.engine(call.op, call.attrs, specs) == "strips"
+        arrays = operands(call, dtype, "C", rng)
+        near(BACKEND.apply(call.op, call.attrs, *arrays), call, *arrays)
+
+
+def test_some_that_blas_copies_for_are_not() -> None:
+    def by(sizes: dict[int, int], lhs: Any, rhs: Any, out: Any, *batch: int, **more: Any) -> str:
+        step = Contraction(sizes, batch, (0, 1), (2,), (3, 4), **more)
+        return plan_decided(step, (lhs, rhs, out), MODEL).by
+
+    lie = (3, 0, 4, 1), (3, 4, 2), (0, 1, 2)
+    assert by(dict.fromkeys(range(5), 24), *lie) == "strips"
+    assert by({0: 24, 1: 8, 2: 24, 3: 8, 4: 8}, *lie) == "products"  # too soon done
+    assert by({0: 200, 1: 200, 2: 10, 3: 2, 4: 3}, *lie) == "products"  # few contracted elements
+    batch = (5, 3, 0, 4, 1), (5, 3, 4, 2), (5, 0, 1, 2)
+    assert by(dict.fromkeys(range(6), 24), *batch, 5) == "products"
+    large = {0: 24, 1: 24, 2: 576, 3: 24, 4: 24}
+    assert by(large, *lie) == "products"  # which blocks are as fast for
+    # BLAS copies the result alone, or a small operand
+    assert (
+        by({0: 400, 1: 1, 2: 20, 3: 3000, 4: 1}, (0, 1, 3, 4), *lie[1:], itemsize=4, rate=2.0)
+        == "products"
+    )
+    small = {0: 16, 1: 16, 2: 1900, 3: 4, 4: 4}
+    assert by(small, (0, 3, 1, 4), (2, 3, 4), (2, 0, 1)) == "products"
+
+
+def test_distant_rows_that_lie_badly_take_twice_as_long_to_read() -> None:
     """24 MB of which strips use a part of each line."""
     step = Contraction({0: 144, 1: 12, 2: 12, 3: 144, 4: 12}, (), (0, 1), (2,), (3, 4))
     assert step.nbytes[0] > FAR
