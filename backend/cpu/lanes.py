@@ -158,7 +158,9 @@ INNER = 0.2  # one that makes a number for each index of a batch
 CALL = {"f": 3e-8, "c": 1.5e-7}  # seconds of each call of BLAS besides, by kind of numbers
 # how much longer the steps must take by the model, several of them or a single one: it saves no intermediate
 CHAIN, ALONE = 1.1, 2.5
-CHAIN_FAR = 1.45  # several that move more than caches hold: many streams take longer than one
+# several that move more than caches hold: many streams take longer than one. Seven steps that write 1 GB, and
+# should take 1.42 times as long, take half of the time of lanes
+CHAIN_FAR = 1.8
 
 
 def pays(plan: ProductFusionPlan) -> bool:
