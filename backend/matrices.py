@@ -61,8 +61,8 @@ ROW = 256  # bytes of a row from which it does not: the machine fetches what fol
 SUMS = 5e-5  # seconds before sums of products begin
 # times as long it should take before strips are, where measured ratios are a quarter less
 WORTH = 1.4
-# the same of large results, which BLAS takes its time to write, where it copies operands or packs panels, and
-# where it is slower
+# the same of large results, which BLAS takes its time to write, where it packs panels, where it is slower,
+# and where it would copy arrays whose order is decided
 WORTH_CLOSE = 1.2
 IN_PLACE = 1 << 20
 """Multiplications of a product below which BLAS reads operands where they lie; others it packs into
@@ -257,8 +257,9 @@ def plan_decided(step: Contraction, orders: Orders, model: CostModel | None = No
     """The same where the orders are decided: a product for which BLAS would copy arrays may be computed in
     strips though operands lie badly for these.
 
-    Orders are not searched by that. What strips take then is known less well, so that orders were chosen for
-    it that lost, and beside them BLAS has no threads of its own for the other products of a program.
+    Orders are not searched by that: what strips then take is known less well, and BLAS has no threads of its
+    own for other products of a program that has strips, so that orders which were chosen for them lost. What
+    BLAS takes to clear its result is not counted against it.
     """
     model = model or MODELS.current
     found = plan_products(step, orders, model)

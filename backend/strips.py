@@ -65,7 +65,7 @@ def plan_strips(
     large. BLAS takes slices of many other operands where they lie, and is left to do that.
 
     With `widely`, for what BLAS copies as well: rows may lie anyhow, operands are copied whatever their size,
-    columns are padded to whole lines, and reading and writing may take longer than the arithmetic.
+    columns may fill a small part of their lines, and reading and writing may take longer than the arithmetic.
 
     Where strips are so much faster than BLAS that these are not the products that gain most, as a model that
     was measured may say, operands are copied whatever their size, too, and columns may lie apart in the

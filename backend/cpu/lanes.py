@@ -20,7 +20,7 @@ from ..._base.options import get_options
 from ..cost_model import FAR, RATES
 from ..dtypes import real_of
 from ..fusion import Labels, ProductFusionPlan
-from ..matrices import Contraction, Products, plan_products
+from ..matrices import Contraction, Products, plan_decided
 from ..prediction import START, predict_lanes
 from ..protocol import Kernel
 from .buffers import empty, empty_as
@@ -152,6 +152,7 @@ def _rows(plan: ProductFusionPlan, parts: int) -> tuple[list[int], int]:
 PLAIN = 0.5  # nothing is contracted
 GEMM = 0.5  # one product of matrices as they lie
 PACKED = 1.3  # after copies, or slice by slice
+STRIPS = 1.0  # which are predicted as they are, small or large
 BATCHED = 0.75  # a product for each index of a batch
 NEST = 1.0  # a loop nest
 INNER = 0.2  # one that makes a number for each index of a batch
@@ -159,7 +160,7 @@ CALL = {"f": 3e-8, "c": 1.5e-7}  # seconds of each call of BLAS besides, by kind
 # how much longer the steps must take by the model, several of them or a single one: it saves no intermediate
 CHAIN, ALONE = 1.1, 2.5
 # several that move more than caches hold: many streams take longer than one. Seven steps that write 1 GB, and
-# should take 1.42 times as long, take half of the time of lanes
+# should take 1.42 times as long by the shipped model and 1.46 by a measured one, take less time than lanes
 CHAIN_FAR = 1.8
 
 
@@ -188,7 +189,7 @@ def _one_by_one(plan: ProductFusionPlan) -> Iterator[float]:
             RATES[dtype.char],
         )
         lhs, rhs = (_order(plan, value) for value in step.operands)
-        found = plan_products(product, (lhs, rhs, step.labels))
+        found = plan_decided(product, (lhs, rhs, step.labels))
         calls = found.calls if found.calls > 1 else 0
         yield START + found.seconds * _part(product, found) + calls * CALL[dtype.kind]
 
@@ -197,6 +198,8 @@ def _part(product: Contraction, found: Products) -> float:
     batch, m, n, k = product.amounts
     if k == 1:
         return PLAIN
+    if found.by == "strips":
+        return STRIPS
     if batch == 1:
         return GEMM if found.calls == 1 and not found.copied_bytes else PACKED
     if m == n == 1:
