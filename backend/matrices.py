@@ -23,7 +23,7 @@ from .._base.options import get_options
 from .cost_model import ENOUGH, FAR, MODELS, RATES, THREADED, WIDE, CostModel
 from .rules import DotDims
 from .spec import ArraySpec
-from .strips import FASTER, LINE, SIDE, Strips, is_alone, plan_strips, run_of
+from .strips import FASTER, LINE, Strips, is_alone, plan_strips, run_of
 
 Labels = tuple[int, ...]
 Order = Labels | None
@@ -53,6 +53,7 @@ SOON = 6e-5  # seconds of BLAS from which threads of ours are worth their start,
 SOON_ALONE = 2e-5  # and a kernel that one thread runs
 SOON_COPIED = 2e-4  # and of BLAS and its copies, from which these may read what lies badly for them
 COPIED = 0.05  # of that time, at least, these copies take
+SIDE = 8  # rows, columns and contracted elements, at least, of such a product
 CLEARED = 1 << 20  # bytes of a result that leaves the cache between being cleared and added to
 BROKEN = 1.5e-8  # seconds for each row of small matrices that lies far from the next one
 PAGE = 1 << 12  # bytes between rows from which that is far

@@ -32,7 +32,6 @@ RUN = 32  # columns one after another in their operand that are enough
 LONG = 256  # and in the result
 FASTER = 1.25  # times the rate of BLAS, from which strips take what they would else leave to BLAS
 LITTLE = 4  # times as many bytes as are copied has the result
-SIDE = 8  # rows, columns and contracted elements, at least, of operands that may lie badly
 MOST = 1 << 1000  # multiplications that a float can count
 SCATTERED = 1e-9  # seconds of a thread for each element that is added to the result by itself
 STARTED = 5e-6  # seconds before the kernel begins on one thread
