@@ -271,7 +271,7 @@ class Product:
 
     def _in_tiles(self, rung: str, lhs: Array, rhs: Array) -> Multiply | None:
         if rung == "thin":
-            return in_thin(self.xp, self.dims, self.read, lhs, rhs)
+            return in_thin(self.xp, self.dims, self.read, self.precision, lhs, rhs)
         return in_pieces(self.xp, self.dims, lhs, rhs, self._by_cublas)
 
     def _by_cublas(self, lhs: Array, rhs: Array, out: Array) -> None:

@@ -59,14 +59,16 @@ def is_thin(xp: Module, dims: DotDims, dtype: Any, precision: str, lhs: Array, r
     )
 
 
-def in_thin(xp: Module, dims: DotDims, dtype: Any, lhs: Array, rhs: Array) -> Multiply | None:
+def in_thin(
+    xp: Module, dims: DotDims, dtype: Any, precision: str, lhs: Array, rhs: Array
+) -> Multiply | None:
     """None where an operand lies between elements, or a block has too little shared memory."""
     strides, card = (element_strides(lhs), element_strides(rhs)), card_of(xp)
     if None in strides:
         return None
     summed = tuple(zip(dims.lhs_contracting, dims.rhs_contracting, strict=True))
     groups = _groups(dims, lhs, rhs, strides, summed)
-    kernel = thin(dtype.name, *groups, BLOCKS * card.processors)
+    kernel = thin(dtype.name, *groups, BLOCKS * card.processors, precision == "ieee")
     if kernel is None or kernel.shared > card.shared_memory:
         return None
     start = launcher(xp, kernel)

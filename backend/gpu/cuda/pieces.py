@@ -326,7 +326,7 @@ def _made(
     ]
     many = wide // 2
     source, name = unit(
-        ("layout", "outer", "thin", "pieces"),
+        ("layout", "outer", "thin", "bfloat16", "pieces"),
         "pieces",
         ENTRY,
         index=index,

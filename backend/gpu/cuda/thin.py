@@ -6,8 +6,10 @@ Such a product is decided by the bytes of its result, and not by its multiplicat
 made for the opposite. A block goes from tile to tile of the result. It has a tile's panels, all terms of so
 many rows and columns, in shared memory; while it multiplies and writes, those of the next are on their way,
 and the rows stay where only the columns are others. Rows, columns and terms may lie anywhere in the operands,
-so that nothing is copied before. float32 is multiplied by threads that hold 8 x 8 sums; float64 by tensor
-cores, whose sums are those of fused multiplications and additions in the same precision.
+so that nothing is copied before. float64 is multiplied by tensor cores, whose sums are those of fused
+multiplications and additions in the same precision. So is float32, each number in three pieces of bfloat16
+(see pieces.py: what is said of errors there holds here, where one accumulator adds up all terms); or else by
+threads that hold 8 x 8 sums.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
     Right* right = (Right*)(left + 2);
     Index* left_at = (Index*)(right + 2);
     Index* right_at = left_at + $depth;
+    typedef $sums<$rows, $columns, $row_line, $column_line, $depth, $high, $wide, $threads> Sums;
+    Sums sums((unsigned char*)(right_at + $depth));
     const int terms = g.summed.count;
     for (int k = threadIdx.x; k < $depth; k += $threads) {
         Index at[2];
@@ -56,6 +60,7 @@ extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
     if (tile >= end) return;
     Index line = tile / g.tiles[1];
     int rows_turn = 0, columns_turn = 0;
+    bool is_new = true;
     Index first[2];
     g.batch.offsets(line / g.tiles[0], first);
     send_panel<$rows, $row_line, $threads, $left_terms>(
@@ -80,8 +85,8 @@ extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
                 right[columns_turn], rhs + first[1], g.columns, (tile + 1) % g.tiles[1] * $columns,
                 right_at, terms);
         }
-        $sums<$rows, $columns, $high, $wide, $threads> sums;
-        sums.template add<$depth>(left[by_rows], right[by_columns]);
+        sums.take(left[by_rows], right[by_columns], is_new);
+        is_new = line != here;
         const long long stride = g.columns.count;
         const Index row = here % g.tiles[0] * $rows, column = tile % g.tiles[1] * $columns;
         const long long at = (here / g.tiles[0] * (long long)g.rows.count + row) * stride + column;
@@ -95,8 +100,8 @@ Axes = tuple[Shape, Sequence[int], Sequence[int]]
 
 
 class Tile(NamedTuple):
-    """Rows and columns of the result that a block computes at a time, the struct of source/thin.cuh that adds
-    them up, and the rows and columns of one thread of it, or of one warp."""
+    """Rows and columns of the result that a block computes at a time, the struct of source/thin.cuh or
+    source/thin_pieces.cuh that adds them up, and the rows and columns of one thread of it, or of one warp."""
 
     rows: int
     columns: int
@@ -106,9 +111,19 @@ class Tile(NamedTuple):
 
 
 TILES = {
-    "float32": Tile(128, 128, "InThreads", 8, 8),
+    "float32": Tile(128, 128, "InPieces", 64, 32),
     "float64": Tile(128, 64, "InWarps", 16, 64),
 }
+PLAIN = Tile(128, 128, "InThreads", 8, 8)
+"""That of float32 in threads, as large as the other."""
+
+
+FILES = {
+    "InThreads": ("layout", "outer", "thin"),
+    "InWarps": ("layout", "outer", "thin"),
+    "InPieces": ("layout", "outer", "thin", "bfloat16", "thin_pieces"),
+}
+PIECES = 3 * 4  # bytes for each word of a line, in source/thin_pieces.cuh
 
 
 class Work(NamedTuple):
@@ -135,12 +150,19 @@ def _depth(k: int) -> int:
 
 
 def thin(
-    dtype: str, batch: Axes, rows: Axes, columns: Axes, summed: Axes, blocks: int
+    dtype: str,
+    batch: Axes,
+    rows: Axes,
+    columns: Axes,
+    summed: Axes,
+    blocks: int,
+    is_plain: bool = False,
 ) -> CudaKernel | None:
     """The kernel, which takes out, lhs and rhs.
 
     Args:
         dtype: of all three, "float32" or "float64".
+        is_plain: whether float32 is multiplied as it is, and not in pieces.
         batch, rows, columns, summed: axes of the result, which is row-major in this order, and the contracted
             ones; strides in the operand that has no such axis are not looked at. No size is 0.
         blocks: that the card runs at once.
@@ -157,14 +179,21 @@ def thin(
         dtype,
         *(tuple(map(tuple, axes)) for axes in (batch, rows, columns, summed)),
         blocks,
+        is_plain,
     )
-    return kept(key, lambda: _made(dtype, batch, rows, columns, summed, blocks))
+    return kept(key, lambda: _made(dtype, batch, rows, columns, summed, blocks, is_plain))
 
 
 def _made(
-    dtype: str, batch: Axes, rows: Axes, columns: Axes, summed: Axes, blocks: int
+    dtype: str,
+    batch: Axes,
+    rows: Axes,
+    columns: Axes,
+    summed: Axes,
+    blocks: int,
+    is_plain: bool = False,
 ) -> CudaKernel | None:
-    tile = TILES.get(dtype)
+    tile = PLAIN if is_plain and dtype == "float32" else TILES.get(dtype)
     of_batch = layout(*batch)
     of_rows, of_columns = layout(rows[0], rows[1]), layout(columns[0], columns[2])
     of_summed = layout(*summed, keep_order=False)
@@ -180,7 +209,7 @@ def _made(
     ]
     number, lines = dtype_from_name(dtype), (tile.rows + GAP, tile.columns + GAP)
     source, name = unit(
-        ("layout", "outer", "thin"),
+        FILES[tile.sums],
         "thin",
         ENTRY,
         type=type_of(number),
@@ -206,6 +235,7 @@ def _made(
     geometry = [word for one in axes for word in one.geometry()]
     is_wide = index != "int"
     panels, tables = sum(lines) * number.itemsize, 2 * (8 if is_wide else 4)
+    pieces = PIECES * (tile.rows + tile.columns) * (4 if depth == STEP else 12)
     return CudaKernel(
         source,
         name,
@@ -214,7 +244,7 @@ def _made(
         ("out", "lhs", "rhs"),
         (*geometry, *tiles, count),
         is_wide,
-        depth * (2 * panels + tables),
+        depth * (2 * panels + tables) + (pieces if tile.sums == "InPieces" else 0),
     )
 
 

@@ -42,6 +42,7 @@ CASES: list[tuple[str, Sizes, Sizes, Sizes, Sizes]] = [
 
 
 WIDE = (1, 7)
+PLAIN = (0, 1, 2, 3, 4, 5)  # float32, by threads as well
 
 
 class Case:
@@ -98,15 +99,20 @@ def far(*arguments: Any, **keywords: Any) -> CudaKernel:
     return found
 
 
+def plain(*arguments: Any, **keywords: Any) -> CudaKernel:
+    return narrow(*arguments, is_plain=True, **keywords)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Case], Emulator]:
     cases = [Case(number, narrow, *case) for number, case in enumerate(CASES)]
     cases += [Case(number, far, *CASES[number]) for number in WIDE]
+    cases += [Case(number, plain, *CASES[number]) for number in PLAIN]
     return cases, Emulator([case.kernel for case in cases], tmp_path_factory.mktemp("thin"))
 
 
 @needs_compiler
-@pytest.mark.parametrize("number", range(len(CASES) + len(WIDE)))
+@pytest.mark.parametrize("number", range(len(CASES) + len(WIDE) + len(PLAIN)))
 def test_products(made: tuple[list[Case], Emulator], number: int) -> None:
     cases, emulator = made
     case = cases[number]

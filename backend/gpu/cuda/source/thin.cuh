@@ -55,23 +55,25 @@ __device__ inline void write_some(T* place, const Pack<T, WIDTH>& pack, long lon
     }
 }
 
+// What computes a tile of the result: `take` has all terms of its rows and columns, the rows those of the
+// tile before unless they are new, and room in shared memory if it needs any; `write_out` writes it.
+
 // Sums of a tile of the result, TM x TN of them in each thread, in groups of 4 that lie side by side.
-template <int ROWS, int COLUMNS, int TM, int TN, int THREADS>
+template <int ROWS, int COLUMNS, int LEFT, int RIGHT, int DEPTH, int TM, int TN, int THREADS>
 struct InThreads {
     static_assert(ROWS / TM * (COLUMNS / TN) == THREADS, "each sum has its thread");
     static const int FAR_ROWS = ROWS / (TM / 4), FAR_COLUMNS = COLUMNS / (TN / 4);
     float sum[TM][TN];
     int row, column;
 
-    __device__ InThreads() {
+    __device__ InThreads(unsigned char*) {
         row = (int)threadIdx.x / (COLUMNS / TN) * 4, column = (int)threadIdx.x % (COLUMNS / TN) * 4;
+    }
+    __device__ void take(const float (*lhs)[LEFT], const float (*rhs)[RIGHT], bool) {
 #pragma unroll
         for (int i = 0; i < TM; ++i)
 #pragma unroll
             for (int j = 0; j < TN; ++j) sum[i][j] = 0;
-    }
-    template <int DEPTH, int LEFT, int RIGHT>
-    __device__ void add(const float (*lhs)[LEFT], const float (*rhs)[RIGHT]) {
 #pragma unroll
         for (int k = 0; k < DEPTH; ++k) {
             Pack<float, 4> x[TM / 4], y[TN / 4];
@@ -125,25 +127,24 @@ __device__ inline void add_product(double (&c)[4], const double (&a)[4], const d
 }
 
 // Sums of a tile of the result by tensor cores, WM x WN of them in each warp.
-template <int ROWS, int COLUMNS, int WM, int WN, int THREADS>
+template <int ROWS, int COLUMNS, int LEFT, int RIGHT, int DEPTH, int WM, int WN, int THREADS>
 struct InWarps {
     static_assert(ROWS / WM * (COLUMNS / WN) * 32 == THREADS, "each sum has its warp");
     double sum[WM / 16][WN / 8][4];
     int row, column, g, t;
 
-    __device__ InWarps() {
+    __device__ InWarps(unsigned char*) {
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         row = warp % (ROWS / WM) * WM, column = warp / (ROWS / WM) * WN;
         g = lane / 4, t = lane % 4;
+    }
+    __device__ void take(const double (*lhs)[LEFT], const double (*rhs)[RIGHT], bool) {
 #pragma unroll
         for (int i = 0; i < WM / 16; ++i)
 #pragma unroll
             for (int j = 0; j < WN / 8; ++j)
 #pragma unroll
                 for (int k = 0; k < 4; ++k) sum[i][j][k] = 0;
-    }
-    template <int DEPTH, int LEFT, int RIGHT>
-    __device__ void add(const double (*lhs)[LEFT], const double (*rhs)[RIGHT]) {
 #pragma unroll
         for (int from = 0; from < DEPTH; from += 8) {
             double x[WM / 16][4], y[WN / 8][2];
