@@ -68,9 +68,12 @@ def in_thin(
         return None
     summed = tuple(zip(dims.lhs_contracting, dims.rhs_contracting, strict=True))
     groups = _groups(dims, lhs, rhs, strides, summed)
-    kernel = thin(dtype.name, *groups, BLOCKS * card.processors, precision == "ieee")
-    if kernel is None or kernel.shared > card.shared_memory:
-        return None
+    for is_plain in (precision == "ieee", True):
+        kernel = thin(dtype.name, *groups, BLOCKS * card.processors, is_plain)
+        if kernel is None or kernel.shared > card.shared_memory:
+            return None
+        if not kernel.features or can_start(xp, kernel):
+            break
     start = launcher(xp, kernel)
     return lambda lhs, rhs, out: start(out, lhs, rhs)
 

@@ -34,6 +34,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from .groups import FEATURES, GROUP, group
 from .kernel import CudaKernel, kept
 from .layout import Layout, index_type, layout
 from .text import unit
@@ -43,22 +44,10 @@ ROWS, STEP = 128, 32  # of a tile of the result; terms at a time
 BUFFERS = 4
 THREADS = 256  # of a block: two groups of four warps
 GAP = 4  # numbers between lines of a panel of floating numbers
-FEATURES = "90a"  # what it is compiled for: instructions that no other card has
 
-ENTRY = """
-struct Group_$name {
-    static __device__ inline void multiply(float (&c)[$many], const unsigned (&a)[4], unsigned long long b,
-                                           int adds) {
-#ifdef EINLOOM_GROUPS
-        asm volatile(
-            "{ .reg .pred adds; setp.ne.b32 adds, %$adds, 0;"
-            " wgmma.mma_async.sync.aligned.m64n${wide}k16.f32.bf16.bf16 "
-            "{$numbers}, {$of_a}, %$b, adds, 1, 1, 0; }"
-            : $sums
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
-#endif
-    }
-};
+ENTRY = (
+    GROUP
+    + """
 extern "C" __launch_bounds__($threads, 1) __global__ void $name(
     float* out, const float* __restrict__ lhs, const float* __restrict__ rhs,
     Pieced<$batch, $row_axes, $column_axes, $summed, $index> g) {
@@ -204,6 +193,7 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
     }
 }
 """
+)
 
 
 WIDE = (128, 96)  # columns of the result that a block may compute at a time
@@ -324,7 +314,6 @@ def _made(
         _lies(of_summed, of_batch, array, side, begins)
         for array, side, begins in zip((1, 2), sides, aligned, strict=True)
     ]
-    many = wide // 2
     source, name = unit(
         ("layout", "outer", "thin", "bfloat16", "pieces"),
         "pieces",
@@ -334,14 +323,8 @@ def _made(
         row_axes=of_rows.type(index),
         column_axes=of_columns.type(index),
         summed=of_summed.type(index),
-        wide=wide,
+        **group(wide),
         gap=GAP,
-        many=many,
-        numbers=", ".join(f"%{k}" for k in range(many)),
-        sums=", ".join(f'"+f"(c[{k}])' for k in range(many)),
-        of_a=", ".join(f"%{k}" for k in range(many, many + 4)),
-        b=many + 4,
-        adds=many + 5,
         threads=THREADS,
         left_lies=lies[0][1],
         right_terms=lies[1][0],

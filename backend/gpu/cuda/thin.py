@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...spec import Shape, dtype_from_name
+from .groups import FEATURES, GROUP, group
 from .kernel import CudaKernel, kept
 from .layout import index_type, layout
 from .text import unit
@@ -27,6 +28,7 @@ MOST_TERMS = 24
 """Beyond, sums by tensor cores no longer fit the registers, and panels of two blocks not every card."""
 STEP = 8  # terms at a time
 GAP = 4  # numbers between lines of a panel: threads side by side read from other banks
+PLANE_LINE = 64  # bytes of a column of one of the three planes of pieces
 THREADS, BLOCKS = 256, 2  # of a block; blocks of a multiprocessor
 
 ENTRY = """
@@ -36,13 +38,13 @@ extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
     typedef $index Index;
     typedef $type Left[$depth][$row_line];
     typedef $type Right[$depth][$column_line];
-    alignas(16) extern __shared__ unsigned char shared[];
-    Left* left = (Left*)shared;
+    typedef $struct Sums;
+    alignas(1024) extern __shared__ unsigned char shared[];
+    Sums sums(shared);
+    Left* left = (Left*)(shared + Sums::NEEDED);
     Right* right = (Right*)(left + 2);
     Index* left_at = (Index*)(right + 2);
     Index* right_at = left_at + $depth;
-    typedef $sums<$rows, $columns, $row_line, $column_line, $depth, $high, $wide, $threads> Sums;
-    Sums sums((unsigned char*)(right_at + $depth));
     const int terms = g.summed.count;
     for (int k = threadIdx.x; k < $depth; k += $threads) {
         Index at[2];
@@ -101,7 +103,7 @@ Axes = tuple[Shape, Sequence[int], Sequence[int]]
 
 class Tile(NamedTuple):
     """Rows and columns of the result that a block computes at a time, the struct of source/thin.cuh or
-    source/thin_pieces.cuh that adds them up, and the rows and columns of one thread of it, or of one warp."""
+    source/thin_pieces.cuh that adds them up, and the rows and columns of one thread of it, of one warp, or of four."""
 
     rows: int
     columns: int
@@ -111,19 +113,11 @@ class Tile(NamedTuple):
 
 
 TILES = {
-    "float32": Tile(128, 128, "InPieces", 64, 32),
+    "float32": Tile(128, 128, "InPieces", 64, 128),
     "float64": Tile(128, 64, "InWarps", 16, 64),
 }
 PLAIN = Tile(128, 128, "InThreads", 8, 8)
 """That of float32 in threads, as large as the other."""
-
-
-FILES = {
-    "InThreads": ("layout", "outer", "thin"),
-    "InWarps": ("layout", "outer", "thin"),
-    "InPieces": ("layout", "outer", "thin", "bfloat16", "thin_pieces"),
-}
-PIECES = 3 * 4  # bytes for each word of a line, in source/thin_pieces.cuh
 
 
 class Work(NamedTuple):
@@ -208,10 +202,13 @@ def _made(
         for k, axes in ((1, of_rows), (2, of_columns))
     ]
     number, lines = dtype_from_name(dtype), (tile.rows + GAP, tile.columns + GAP)
+    in_pieces = tile.sums == "InPieces"
+    numbers = (tile.rows, tile.columns, *lines, depth, tile.high, tile.wide, THREADS)
+    sums = ", ".join([*map(str, numbers), *(["Group_$name"] if in_pieces else [])])
     source, name = unit(
-        FILES[tile.sums],
+        ("layout", "outer", "thin", *(("bfloat16", "pieces", "thin_pieces") if in_pieces else ())),
         "thin",
-        ENTRY,
+        GROUP + ENTRY if in_pieces else ENTRY,
         type=type_of(number),
         index=index,
         batch=of_batch.type(index),
@@ -222,12 +219,11 @@ def _made(
         columns=tile.columns,
         row_line=lines[0],
         column_line=lines[1],
-        high=tile.high,
-        wide=tile.wide,
         depth=depth,
         threads=THREADS,
         blocks=BLOCKS,
-        sums=tile.sums,
+        **(group(tile.wide) if in_pieces else {}),
+        struct=f"{tile.sums}<{sums}>",
         left_terms="true" if along[0] else "false",
         right_terms="true" if along[1] else "false",
     )
@@ -235,7 +231,6 @@ def _made(
     geometry = [word for one in axes for word in one.geometry()]
     is_wide = index != "int"
     panels, tables = sum(lines) * number.itemsize, 2 * (8 if is_wide else 4)
-    pieces = PIECES * (tile.rows + tile.columns) * (4 if depth == STEP else 12)
     return CudaKernel(
         source,
         name,
@@ -244,7 +239,8 @@ def _made(
         ("out", "lhs", "rhs"),
         (*geometry, *tiles, count),
         is_wide,
-        depth * (2 * panels + tables) + (pieces if tile.sums == "InPieces" else 0),
+        depth * (2 * panels + tables) + (3 * tile.columns * PLANE_LINE if in_pieces else 0),
+        FEATURES if in_pieces else "",
     )
 
 

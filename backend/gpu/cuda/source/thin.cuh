@@ -56,13 +56,14 @@ __device__ inline void write_some(T* place, const Pack<T, WIDTH>& pack, long lon
 }
 
 // What computes a tile of the result: `take` has all terms of its rows and columns, the rows those of the
-// tile before unless they are new, and room in shared memory if it needs any; `write_out` writes it.
+// tile before unless they are new; `write_out` writes it. It may have NEEDED bytes of shared memory for itself.
 
 // Sums of a tile of the result, TM x TN of them in each thread, in groups of 4 that lie side by side.
 template <int ROWS, int COLUMNS, int LEFT, int RIGHT, int DEPTH, int TM, int TN, int THREADS>
 struct InThreads {
     static_assert(ROWS / TM * (COLUMNS / TN) == THREADS, "each sum has its thread");
     static const int FAR_ROWS = ROWS / (TM / 4), FAR_COLUMNS = COLUMNS / (TN / 4);
+    static const int NEEDED = 0;
     float sum[TM][TN];
     int row, column;
 
@@ -130,6 +131,7 @@ __device__ inline void add_product(double (&c)[4], const double (&a)[4], const d
 template <int ROWS, int COLUMNS, int LEFT, int RIGHT, int DEPTH, int WM, int WN, int THREADS>
 struct InWarps {
     static_assert(ROWS / WM * (COLUMNS / WN) * 32 == THREADS, "each sum has its warp");
+    static const int NEEDED = 0;
     double sum[WM / 16][WN / 8][4];
     int row, column, g, t;
 
@@ -163,17 +165,24 @@ struct InWarps {
         }
     }
     __device__ void write_out(double* out, long long stride, long long rows, long long columns) const {
+        const bool is_whole = rows >= ROWS && columns >= COLUMNS && stride % 2 == 0 && is_aligned<2>(out);
+        if (is_whole) write<true>(out, stride, rows, columns);
+        else write<false>(out, stride, rows, columns);
+    }
+    template <bool IS_WHOLE>
+    __device__ void write(double* out, long long stride, long long rows, long long columns) const {
 #pragma unroll
         for (int i = 0; i < WM / 16; ++i)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int r = row + 16 * i + 8 * half + g;
-                if (r >= rows) continue;
+                if (!IS_WHOLE && r >= rows) continue;
 #pragma unroll
                 for (int j = 0; j < WN / 8; ++j) {
                     const int c = column + 8 * j + 2 * t;
                     const Pack<double, 2> pack = {sum[i][j][2 * half], sum[i][j][2 * half + 1]};
-                    write_some<2>(out + r * stride + c, pack, columns - c);
+                    if (IS_WHOLE) *(Pack<double, 2>*)(out + r * stride + c) = pack;
+                    else write_some<2>(out + r * stride + c, pack, columns - c);
                 }
             }
     }
