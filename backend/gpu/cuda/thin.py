@@ -57,41 +57,37 @@ extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
         for (int turn = 0; turn < 2; ++turn) (&right[turn][terms][0])[i] = 0;
     __syncthreads();
     const long long all = g.count;
-    Index tile = (Index)(all * blockIdx.x / gridDim.x);
-    const Index end = (Index)(all * (blockIdx.x + 1) / gridDim.x);
-    if (tile >= end) return;
-    Index line = tile / g.tiles[1];
+    Index left_over = (Index)(all * (blockIdx.x + 1) / gridDim.x - all * blockIdx.x / gridDim.x);
+    if (!left_over) return;
+    Spot<Index> here, next;
+    next.go_to((Index)(all * blockIdx.x / gridDim.x), g.tiles);
+    bool is_new = true;  // whether rows are others than those of the tile before
     int rows_turn = 0, columns_turn = 0;
-    bool is_new = true;
     Index first[2];
-    g.batch.offsets(line / g.tiles[0], first);
-    send_panel<$rows, $row_line, $threads, $left_terms>(
-        left[0], lhs + first[0], g.rows, line % g.tiles[0] * $rows, left_at, terms);
-    send_panel<$columns, $column_line, $threads, $right_terms>(
-        right[0], rhs + first[1], g.columns, tile % g.tiles[1] * $columns, right_at, terms);
-    for (; tile < end; ++tile) {
+    const auto send_next = [&]() {
+        if (is_new) {
+            g.batch.offsets(next.matrix, first);
+            send_panel<$rows, $row_line, $threads, $left_terms>(
+                left[rows_turn], lhs + first[0], g.rows, next.row * $rows, left_at, terms);
+        }
+        send_panel<$columns, $column_line, $threads, $right_terms>(
+            right[columns_turn], rhs + first[1], g.columns, next.column * $columns, right_at, terms);
+    };
+    send_next();
+    while (left_over) {
         all_copied();
         __syncthreads();
-        const Index here = line;
-        const int by_rows = rows_turn, by_columns = columns_turn;
-        if (tile + 1 < end) {
-            const Index next = (tile + 1) / g.tiles[1];
-            if (next != line) {
-                line = next, rows_turn ^= 1;
-                g.batch.offsets(line / g.tiles[0], first);
-                send_panel<$rows, $row_line, $threads, $left_terms>(
-                    left[rows_turn], lhs + first[0], g.rows, line % g.tiles[0] * $rows, left_at, terms);
-            }
-            columns_turn ^= 1;
-            send_panel<$columns, $column_line, $threads, $right_terms>(
-                right[columns_turn], rhs + first[1], g.columns, (tile + 1) % g.tiles[1] * $columns,
-                right_at, terms);
+        here = next;
+        sums.start(left[rows_turn], right[columns_turn], is_new);
+        if (--left_over) {
+            is_new = next.advance(g.tiles);
+            rows_turn ^= is_new, columns_turn ^= 1;
+            send_next();
         }
-        sums.take(left[by_rows], right[by_columns], is_new);
-        is_new = line != here;
+        sums.finish();
         const long long stride = g.columns.count;
-        const Index row = here % g.tiles[0] * $rows, column = tile % g.tiles[1] * $columns;
-        const long long at = (here / g.tiles[0] * (long long)g.rows.count + row) * stride + column;
+        const Index row = here.row * $rows, column = here.column * $columns;
+        const long long at = (here.matrix * (long long)g.rows.count + row) * stride + column;
         sums.write_out(out + at, stride, g.rows.count - row, g.columns.count - column);
     }
 }

@@ -27,6 +27,24 @@ __device__ inline void all_copied() {
 #endif
 }
 
+// A tile of the result: of which matrix, and which of its rows and columns.
+template <class Index>
+struct Spot {
+    Index matrix, row, column;
+
+    __device__ void go_to(Index tile, const Index (&tiles)[2]) {
+        const Index line = tile / tiles[1];
+        column = tile % tiles[1], row = line % tiles[0], matrix = line / tiles[0];
+    }
+    // Returns whether other rows begin.
+    __device__ bool advance(const Index (&tiles)[2]) {
+        if (++column < tiles[1]) return false;
+        column = 0;
+        if (++row == tiles[0]) row = 0, ++matrix;
+        return true;
+    }
+};
+
 // Send PLACES rows of lhs or columns of rhs, from `first` on, with all their terms. Places behind the last are
 // the last again, and nobody's. Threads side by side take terms or places, whichever lie side by side. Lines of
 // a panel are LINE numbers apart.
@@ -55,8 +73,9 @@ __device__ inline void write_some(T* place, const Pack<T, WIDTH>& pack, long lon
     }
 }
 
-// What computes a tile of the result: `take` has all terms of its rows and columns, the rows those of the
-// tile before unless they are new; `write_out` writes it. It may have NEEDED bytes of shared memory for itself.
+// What computes a tile of the result: `start` has all terms of its rows and columns, the rows those of the
+// tile before unless they are new; behind `finish` `write_out` writes it. Meanwhile the next panels are sent.
+// It may have NEEDED bytes of shared memory for itself.
 
 // Sums of a tile of the result, TM x TN of them in each thread, in groups of 4 that lie side by side.
 template <int ROWS, int COLUMNS, int LEFT, int RIGHT, int DEPTH, int TM, int TN, int THREADS>
@@ -66,11 +85,16 @@ struct InThreads {
     static const int NEEDED = 0;
     float sum[TM][TN];
     int row, column;
+    const float (*lhs)[LEFT];
+    const float (*rhs)[RIGHT];
 
     __device__ InThreads(unsigned char*) {
         row = (int)threadIdx.x / (COLUMNS / TN) * 4, column = (int)threadIdx.x % (COLUMNS / TN) * 4;
     }
-    __device__ void take(const float (*lhs)[LEFT], const float (*rhs)[RIGHT], bool) {
+    __device__ void start(const float (*rows)[LEFT], const float (*columns)[RIGHT], bool) {
+        lhs = rows, rhs = columns;
+    }
+    __device__ void finish() {
 #pragma unroll
         for (int i = 0; i < TM; ++i)
 #pragma unroll
@@ -134,13 +158,18 @@ struct InWarps {
     static const int NEEDED = 0;
     double sum[WM / 16][WN / 8][4];
     int row, column, g, t;
+    const double (*lhs)[LEFT];
+    const double (*rhs)[RIGHT];
 
     __device__ InWarps(unsigned char*) {
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         row = warp % (ROWS / WM) * WM, column = warp / (ROWS / WM) * WN;
         g = lane / 4, t = lane % 4;
     }
-    __device__ void take(const double (*lhs)[LEFT], const double (*rhs)[RIGHT], bool) {
+    __device__ void start(const double (*rows)[LEFT], const double (*columns)[RIGHT], bool) {
+        lhs = rows, rhs = columns;
+    }
+    __device__ void finish() {
 #pragma unroll
         for (int i = 0; i < WM / 16; ++i)
 #pragma unroll

@@ -27,13 +27,15 @@ struct InPieces {
                     = zero;
     }
     // All threads of the block, none of which needs any more what was there.
-    __device__ void take(const float (*rows)[LEFT], const float (*columns)[RIGHT], bool is_new) {
+    __device__ void start(const float (*rows)[LEFT], const float (*columns)[RIGHT], bool is_new) {
         lhs = rows, rhs = columns;
         if (is_new) split_rows();
         Least least = least_of_rows;
         split_columns(least);
         may_be_tiny = __syncthreads_or(least.is_tiny());
         sums.start(pieces, planes);
+    }
+    __device__ void finish() {
         sums.finish_small();
         sums.finish();
     }
