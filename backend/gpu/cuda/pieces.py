@@ -99,7 +99,7 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
     };
 
     if (threadIdx.x == 0)
-        for (int k = 0; k < BUFFERS; ++k) full[k].open(), empty[k].open();
+        for (int k = 0; k < BUFFERS; ++k) full[k].open(8), empty[k].open(8);
     go_to(now.unit);
     for (int slot = 0; slot < 3; ++slot) look_up(slot);
     __syncthreads();
@@ -155,32 +155,8 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
             g.batch.offsets(line / g.tiles[0], first);
             Walk<Index> again;
             again.go_to(now.unit, g.parts, steps);
-            sums.clear();
-            for (; again.step < again.last; ++again.step) {
-                for (int i = threadIdx.x; i < STEP * (ROWS + $wide); i += $threads) {
-                    const int k = again.step * STEP + i % STEP;
-                    const bool is_left = i / STEP < ROWS;
-                    const Index place = is_left ? row + i / STEP : column + i / STEP - ROWS;
-                    const bool is_there = k < count && place < (is_left ? g.rows.count : g.columns.count);
-                    float x = 0;
-                    if (is_there) {
-                        Index term[2], at[1];
-                        g.summed.offsets(k, term);
-                        if (is_left) {
-                            g.rows.offsets(place, at);
-                            x = (lhs + first[0])[at[0] + term[0]];
-                        } else {
-                            g.columns.offsets(place, at);
-                            x = (rhs + first[1])[at[0] + term[1]];
-                        }
-                    }
-                    if (is_left) panel[i % STEP][i / STEP] = x;
-                    else beside[i % STEP][i / STEP - ROWS] = x;
-                }
-                __syncthreads();
-                sums.add_plainly(panel, beside);
-                __syncthreads();
-            }
+            sum_plainly(sums, panel, beside, lhs + first[0], rhs + first[1], g, row, column, again.step,
+                        again.last);
         }
         float* const place = out + line / g.tiles[0] * g.apart[0] + now.unit % g.parts * g.apart[1]
             + row * g.apart[2] + column * g.apart[3];
@@ -206,11 +182,13 @@ class Way(NamedTuple):
         columns: of a tile, one of `WIDE`.
         swaps: whether tiles are of the transpose: their rows are columns of the result.
         parts: among which the terms of each tile are dealt.
+        is_apart: whether numbers are taken apart before, see apart.py.
     """
 
     columns: int
     swaps: bool
     parts: int
+    is_apart: bool = False
 
 
 STEP_TIME = {128: 1.85e-6, 96: 1.45e-6}
@@ -350,10 +328,15 @@ def _made(
     )
 
 
+def lies_along(summed: Layout, array: int, side: Layout) -> bool:
+    """Whether terms lie denser in this array than rows or columns do."""
+    inner = min((abs(axis[array]) for axis in summed.axes), default=1 << 62)
+    return inner < min((abs(axis[1]) for axis in side.axes), default=1 << 62)
+
+
 def _lies(summed: Layout, batch: Layout, array: int, side: Layout, begins: bool) -> tuple[str, str]:
     """Whether terms of an operand lie denser than rows or columns do; and what can be read of it at once."""
-    inner = min((abs(axis[array]) for axis in summed.axes), default=1 << 62)
-    along = inner < min((abs(axis[1]) for axis in side.axes), default=1 << 62)
+    along = lies_along(summed, array, side)
     terms, places = (
         [(size, step) for size, step in axes if size > 1]
         for axes in (

@@ -16,7 +16,9 @@ from tests.backend.stand_in import DeviceArray
 
 import einloom
 from einloom.backend.gpu import launch, product, tiles
+from einloom.backend.gpu.cuda import apart as module_of_apart
 from einloom.backend.gpu.cuda import pieces as module
+from einloom.backend.gpu.cuda.apart import PANEL, Apart, apart
 from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.cuda.pieces import Way, pieces, way_of
 from einloom.backend.gpu.launch import Card
@@ -59,6 +61,18 @@ SORTS = [
     Sort((), (140,), (4,), (96,), Way(128, False, 2), "nothing finite", True),
     Sort((), (130,), (99,), (410,), Way(128, False, 1), "few"),
     Sort((2,), (40,), (7, 10), (900,), Way(96, True, 2), "few"),
+    # taken apart before
+    Sort((), (130,), (150,), (40,), Way(128, False, 1, True)),
+    Sort((2,), (9, 15), (3, 44), (5, 8), Way(128, True, 1, True), "numbers"),
+    Sort((), (1100,), (260,), (70,), Way(128, False, 1, True), "numbers", lies=("km", "nk")),
+    Sort((3,), (40, 7), (30,), (2, 35, 4), Way(128, False, 3, True), "numbers"),
+    Sort((2,), (40,), (7, 20), (900,), Way(128, True, 2, True), "few"),
+    Sort((), (140,), (4,), (96,), Way(128, False, 2, True), "nothing finite"),
+    Sort((2,), (140,), (30,), (40,), Way(128, False, 1, True), "tiny"),
+    Sort((), (30,), (200,), (300,), Way(128, True, 1, True), "huge"),
+    Sort((), (1,), (1,), (300,), Way(128, False, 9, True)),
+    Sort((2,), (9, 15), (3, 44), (5, 8), Way(128, True, 2, True), "numbers", True),
+    Sort((), (140,), (140,), (96,), Way(128, False, 2, True), "tiny", True),
 ]
 FEW = 8
 """Numbers of each row that are not 0, about, of those that hold few: an error of each product stands out,
@@ -117,14 +131,20 @@ class Case:
             for operand in (0, 1)
         ]
         arguments = [(group, axes[2 * i], axes[2 * i + 1]) for i, group in enumerate(groups)]
+        self.apart: Apart | None = None
         with pytest.MonkeyPatch.context() as patch:
             if sort.far:
-                patch.setattr(module, "index_type", lambda *layouts: "long long")
-            make = module._made if sort.far else pieces
-            begins = tuple(not is_moved and x.ctypes.data % 16 == 0 for x in self.operands)
-            found = make(*arguments, sort.way, 1 + number % 4, begins)  # type: ignore[arg-type]
-        assert found.wide == sort.far
-        self.kernel: CudaKernel = found
+                for one in (module, module_of_apart):
+                    patch.setattr(one, "index_type", lambda *layouts: "long long")
+            if sort.way.is_apart:
+                make: Any = module_of_apart._made if sort.far else apart
+                self.apart = make(*arguments, sort.way, 1 + number % 4)
+                self.kernels = self.apart[:4]
+            else:
+                make = module._made if sort.far else pieces
+                begins = tuple(not is_moved and x.ctypes.data % 16 == 0 for x in self.operands)
+                self.kernels = (make(*arguments, sort.way, 1 + number % 4, begins),)
+        assert all(kernel.wide == sort.far for kernel in self.kernels)
 
     def stride(self, operand: int, label: str) -> int:
         term, x = self.terms[operand], self.operands[operand]
@@ -132,7 +152,22 @@ class Case:
 
     def run(self, emulator: Emulator) -> Any:
         named = dict(zip(("lhs", "rhs"), self.operands, strict=True)) | {"out": self.out}
-        emulator(self.kernel, *(named[name] for name in self.kernel.arrays))
+        if self.apart is None:
+            emulator(self.kernels[0], *(named[name] for name in self.kernels[0].arrays))
+        else:
+            made = self.apart
+            rooms = [np.full(count * PANEL + 16, 0x5A, np.uint8) for count in made.panels]
+            panels = [room[-room.ctypes.data % 16 :][: room.size - 16] for room in rooms]
+            tiny = [np.full(count + 1, 7, np.int32) for count in made.panels]
+            state = np.full(made.states + 1, 7, np.int32)
+            sides = [named[kernel.arrays[2]] for kernel in (made.left, made.right)]
+            for k, kernel in enumerate((made.left, made.right)):
+                emulator(kernel, panels[k], tiny[k], sides[k])
+            emulator(made.multiply, self.out, state, *panels)
+            emulator(made.again, self.out, state, *tiny, *sides)
+            for one in (*tiny, state):
+                assert set(one[:-1]) <= {0, 1, 2}
+                assert one[-1] == 7
         with np.errstate(all="ignore"):
             return self.out.sum(axis=0) if self.has_parts else self.out
 
@@ -140,7 +175,8 @@ class Case:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Case], Emulator]:
     cases = [Case(number, sort) for number, sort in enumerate(SORTS)]
-    return cases, Emulator([case.kernel for case in cases], tmp_path_factory.mktemp("pieces"))
+    kernels = [kernel for case in cases for kernel in case.kernels]
+    return cases, Emulator(kernels, tmp_path_factory.mktemp("pieces"))
 
 
 @needs_compiler
@@ -447,7 +483,8 @@ def test_every_way_fits(rng: np.random.Generator) -> None:
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", [*ARCHITECTURES, "compute_90a"])
 def test_compiles(architecture: str) -> None:
-    kernels = [Case(number, sort).kernel for number, sort in enumerate(SORTS)]
+    cases = [Case(number, sort) for number, sort in enumerate(SORTS)]
+    kernels = [kernel for case in cases for kernel in case.kernels]
     ptx = compile_all(kernels, architecture, ("-ftz=true",))  # as CuPy does
     assert ("wgmma.mma_async" in ptx) == (architecture == "compute_90a")
     assert "sub.rn.ftz" not in ptx  # numbers are taken apart exactly all the same

@@ -97,4 +97,24 @@ struct Pieces {
     }
 };
 
+// Those of eight terms: each piece is 16 bytes.
+struct EightPieces {
+    Pack<unsigned, 4> at[3];
+
+    template <int WIDTH>
+    __device__ EightPieces(const float (*panel)[WIDTH], int term, int place, Least& least) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            float held[4];
+#pragma unroll
+            for (int k = 0; k < 4; ++k) held[k] = panel[term + 4 * half + k][place];
+            const Pieces made(held, least);
+#pragma unroll
+            for (int piece = 0; piece < 3; ++piece)
+#pragma unroll
+                for (int j = 0; j < 2; ++j) at[piece].at[2 * half + j] = made.at[piece][j];
+        }
+    }
+};
+
 #endif

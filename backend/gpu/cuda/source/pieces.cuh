@@ -21,14 +21,14 @@ const int BUFFERS = 4;  // for the pieces of so many steps, by turns
 #define EINLOOM_GROUPS
 #endif
 
-// Which threads pass when others have arrived, each of eight warps once for each step. Elsewhere than on a
-// card all wait for all.
+// Which threads pass when as many others have arrived as it was opened for, a warp once for each step.
+// Elsewhere than on a card all wait for all.
 struct Gate {
     unsigned long long state;
 
-    __device__ void open() {
+    __device__ void open(int many) {
 #ifdef EINLOOM_GROUPS
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 8;" :: "r"(address()) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(address()), "r"(many) : "memory");
 #endif
     }
     __device__ void arrive() {
@@ -52,6 +52,12 @@ struct Gate {
     __device__ unsigned address() { return (unsigned)__cvta_generic_to_shared(&state); }
 #endif
 };
+// Gates that are open are seen by whatever copies.
+__device__ inline void all_see() {
+#ifdef EINLOOM_GROUPS
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
 // The groups of four warps take turns at the tensor cores: while one multiplies, the other adds and takes
 // apart.
 __device__ inline void wait_for_turn() {
@@ -310,6 +316,41 @@ struct PieceSums {
             }
     }
 };
+
+// Sums of a tile again, of so many steps, by plain arithmetic: `lhs` and `rhs` are those of its matrix. All
+// threads of the block.
+template <int LEFT, int RIGHT, class Sums, class Operands, class Index>
+__device__ inline void sum_plainly(Sums& sums, float (*panel)[LEFT], float (*beside)[RIGHT], const float* lhs,
+                                   const float* rhs, const Operands& g, Index row, Index column, int step,
+                                   int last) {
+    const int count = (int)g.summed.count, wide = 2 * Sums::MANY;
+    sums.clear();
+    for (; step < last; ++step) {
+        for (int i = threadIdx.x; i < STEP * (ROWS + wide); i += blockDim.x) {
+            const int k = step * STEP + i % STEP;
+            const bool is_left = i / STEP < ROWS;
+            const Index place = is_left ? row + i / STEP : column + i / STEP - ROWS;
+            const bool is_there = k < count && place < (is_left ? g.rows.count : g.columns.count);
+            float x = 0;
+            if (is_there) {
+                Index term[2], at[1];
+                g.summed.offsets(k, term);
+                if (is_left) {
+                    g.rows.offsets(place, at);
+                    x = lhs[at[0] + term[0]];
+                } else {
+                    g.columns.offsets(place, at);
+                    x = rhs[at[0] + term[1]];
+                }
+            }
+            if (is_left) panel[i % STEP][i / STEP] = x;
+            else beside[i % STEP][i / STEP - ROWS] = x;
+        }
+        __syncthreads();
+        sums.add_plainly(panel, beside);
+        __syncthreads();
+    }
+}
 
 // A place in the sequence of steps of a block: a part of a tile, and which terms of it.
 template <class Index>

@@ -68,21 +68,10 @@ struct InPieces {
     __device__ void split_columns(Least& least) {
         for (int i = threadIdx.x; i < COLUMNS * (DEPTH / 8); i += THREADS) {
             const int line = i % COLUMNS, term = i / COLUMNS * 8, column = column_of(line);
-            Pack<unsigned, 4> made[3];
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                float held[4];
-#pragma unroll
-                for (int k = 0; k < 4; ++k) held[k] = rhs[term + 4 * half + k][column];
-                const Pieces pieces(held, least);
-#pragma unroll
-                for (int piece = 0; piece < 3; ++piece)
-#pragma unroll
-                    for (int j = 0; j < 2; ++j) made[piece].at[2 * half + j] = pieces.at[piece][j];
-            }
+            const EightPieces made(rhs, term, column, least);
 #pragma unroll
             for (int piece = 0; piece < 3; ++piece)
-                *(Pack<unsigned, 4>*)(planes + piece * (COLUMNS * LINE) + place_of(line, term)) = made[piece];
+                *(Pack<unsigned, 4>*)(planes + piece * (COLUMNS * LINE) + place_of(line, term)) = made.at[piece];
         }
         // what is in shared memory is what tensor cores are to see
 #ifdef EINLOOM_GROUPS
