@@ -30,7 +30,7 @@ extern "C" __launch_bounds__($threads) __global__ void $name(
     unsigned char* panels, int* tiny, const float* __restrict__ x,
     Apart<$batch, $places, $summed, $index> g) {
     typedef $index Index;
-    __shared__ float panel[STEP][ROWS + $gap];
+    __shared__ float panel[STEP][$line];
     __shared__ Index terms[STEP];
     for (Index unit = (Index)blockIdx.x; unit < g.count; unit += (Index)gridDim.x) {
         const Index line = unit / g.steps, from = unit % g.steps * STEP;
@@ -43,8 +43,8 @@ extern "C" __launch_bounds__($threads) __global__ void $name(
             terms[threadIdx.x] = at[0];
         }
         __syncthreads();
-        send_panel<ROWS, ROWS + $gap, $threads, $along>(panel, x + first[0], g.places, line % g.bands * ROWS,
-                                                        terms, there);
+        send_panel<ROWS, $line, $threads, $along>(panel, x + first[0], g.places, line % g.bands * ROWS, terms,
+                                                  there);
         for (int i = threadIdx.x; i < (STEP - there) * ROWS; i += $threads)
             panel[there + i / ROWS][i % ROWS] = 0;
         all_copied();
@@ -119,7 +119,7 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
         if (goes_on) read(next);
         sums.finish_small();
         give_turn();
-        sums.finish();
+        sums.finish(pieces);
         empty[here].arrive();
         if (threadIdx.x == 0 && n > 0 && coming.unit < end) {  // where the step before was
             empty[(n - 1) % PANELS].wait((n - 1) / PANELS);
@@ -128,7 +128,7 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
         __syncwarp();
         sums.add();
 #pragma unroll
-        for (int k = 0; k < 24; ++k) (&pieces[0][0][0])[k] = (&next[0][0][0])[k];
+        for (int k = 0; k < 24; ++k) pieces[k / 8][k / 4 % 2][k % 4] = next[k / 8][k / 4 % 2][k % 4];
         if (!is_last) {
             now.advance(g.parts, steps);
             continue;
@@ -311,7 +311,7 @@ def _taken(name: str, batch: Layout, places: Layout, summed: Layout, side: int) 
         along="true" if lies_along(summed, 1, places) else "false",
         side=("left", "right")[side],
         threads=THREADS,
-        gap=GAP,
+        line=ROWS + (GAP, 1)[side],  # eight terms and eight places of four are in all banks
     )
     geometry = [word for one in (batch, places, summed) for word in one.geometry()]
     return CudaKernel(

@@ -136,7 +136,7 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
         if (reading.unit < end) read_right((n + 2) % BUFFERS);
         sums.finish_small();
         give_turn();
-        sums.finish();
+        sums.finish(left.pieces);
         empty[here].arrive();
         sums.add();
         if (goes_on) left.split(found);

@@ -77,7 +77,7 @@ template <int WIDTH>
 __device__ inline void split_right(unsigned char* to, const float (*panel)[WIDTH], Least& least) {
 #pragma unroll
     for (int i = threadIdx.x; i < ROWS * (STEP / 8); i += 256) {
-        const int place = i % ROWS, term = i / ROWS * 8;
+        const int place = i / (STEP / 8), term = i % (STEP / 8) * 8;
         const EightPieces made(panel, term, place, least);
 #pragma unroll
         for (int piece = 0; piece < 3; ++piece)

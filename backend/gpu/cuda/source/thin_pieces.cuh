@@ -37,7 +37,7 @@ struct InPieces {
     }
     __device__ void finish() {
         sums.finish_small();
-        sums.finish();
+        sums.finish(pieces);
     }
     static __device__ int row(int k) { return Left<BY_NUMBER, int>::row(k); }
     __device__ void split_rows() {
