@@ -15,11 +15,13 @@ from ..rules import DotDims
 from ..spec import Axes
 from .arrays import element_strides
 from .blas import PRECISIONS, Multiply
+from .cuda.apart import PANEL, apart
+from .cuda.groups import FEATURES
 from .cuda.layout import row_major
-from .cuda.pieces import FEATURES, pieces, way_of
+from .cuda.pieces import Way, pieces, way_of
 from .cuda.thin import BLOCKS, MOST_TERMS, TILES, in_tiles, thin
 from .cuda.thin import Axes as Group
-from .launch import can_start, card_of, has_features, launcher
+from .launch import Card, can_start, card_of, has_features, launcher
 from .memory import address
 from .modules import Array, Module
 from .move import contiguous
@@ -68,12 +70,12 @@ def in_thin(
         return None
     summed = tuple(zip(dims.lhs_contracting, dims.rhs_contracting, strict=True))
     groups = _groups(dims, lhs, rhs, strides, summed)
-    for is_plain in (precision == "ieee", True):
-        kernel = thin(dtype.name, *groups, BLOCKS * card.processors, is_plain)
-        if kernel is None or kernel.shared > card.shared_memory:
-            return None
-        if not kernel.features or can_start(xp, kernel):
-            break
+    is_plain = precision == "ieee"
+    kernel = thin(dtype.name, *groups, BLOCKS * card.processors, is_plain)
+    if kernel is not None and kernel.features and not can_start(xp, kernel):
+        kernel = thin(dtype.name, *groups, BLOCKS * card.processors, is_plain=True)
+    if kernel is None or kernel.shared > card.shared_memory:
+        return None
     start = launcher(xp, kernel)
     return lambda lhs, rhs, out: start(out, lhs, rhs)
 
@@ -103,6 +105,10 @@ def is_in_pieces(xp: Module, dims: DotDims, to_copy: int, lhs: Array, rhs: Array
 
 def _copying(nbytes: int) -> float:
     return nbytes / COPY_SPEED + CALL if nbytes else 0.0
+
+
+Groups = tuple[Group, Group, Group, Group]
+"""Axes of the batch, rows, columns and terms."""
 
 
 class Lying(NamedTuple):
@@ -162,9 +168,8 @@ def _in_blas(n: int) -> int:
 def in_pieces(
     xp: Module, dims: DotDims, lhs: Array, rhs: Array, otherwise: Multiply
 ) -> Multiply | None:
-    """None where an operand lies between elements, or a block has too little shared memory. Where operands
-    begin may differ from call to call, and the kernel with it; one that cannot be loaded leaves them to
-    `otherwise`."""
+    """None where an operand lies between elements, or a block has too little shared memory. Where kernels
+    cannot be loaded, or there is no memory for pieces, `otherwise` multiplies."""
     found, card = (element_strides(lhs), element_strides(rhs)), card_of(xp)
     if None in found:
         return None
@@ -175,6 +180,32 @@ def in_pieces(
     )
     groups = _groups(dims, lhs, rhs, strides, lying.summed)
     way, _ = way_of(dims.batch, dims.m, dims.n, dims.k, card.processors)
+    found_run = (_taking_apart if way.is_apart else _in_one)(xp, groups, way, card)
+    if found_run is None:
+        return None
+    run: Run = found_run
+
+    def multiply(lhs: Array, rhs: Array, out: Array) -> None:
+        left, right = (
+            x if order is None else contiguous(xp, x.transpose(order))
+            for x, order in zip((lhs, rhs), lying.orders, strict=True)
+        )
+        target = out if way.parts == 1 else xp.empty((way.parts, *out.shape), out.dtype)
+        if not run(target, left, right):
+            otherwise(lhs, rhs, out)
+        elif way.parts > 1:
+            xp.sum(target, axis=0, out=out)
+
+    return multiply
+
+
+Run = Callable[[Array, Array, Array], bool]
+"""`run(out, lhs, rhs)`: False where it could not."""
+
+
+def _in_one(xp: Module, groups: Groups, way: Way, card: Card) -> Run | None:
+    """One launch, which takes numbers apart as it multiplies. Where operands begin may differ from call to
+    call, and the kernel with it."""
     kernels = {
         begin: pieces(*groups, way, card.processors, begin)
         for begin in ((True, True), (True, False), (False, True), (False, False))
@@ -183,24 +214,46 @@ def in_pieces(
         return None
     starts: dict[tuple[bool, bool], Callable[..., None]] = {}
 
-    def multiply(lhs: Array, rhs: Array, out: Array) -> None:
-        left, right = (
-            x if order is None else contiguous(xp, x.transpose(order))
-            for x, order in zip((lhs, rhs), lying.orders, strict=True)
-        )
-        begin = address(left) % 16 == 0, address(right) % 16 == 0
+    def run(out: Array, lhs: Array, rhs: Array) -> bool:
+        begin = address(lhs) % 16 == 0, address(rhs) % 16 == 0
         start = starts.get(begin)
         if start is None:
             if not can_start(xp, kernels[begin]):
-                otherwise(lhs, rhs, out)
-                return
+                return False
             start = starts[begin] = launcher(xp, kernels[begin])
-        target = out if way.parts == 1 else xp.empty((way.parts, *out.shape), out.dtype)
-        start(target, *((right, left) if way.swaps else (left, right)))
-        if way.parts > 1:
-            xp.sum(target, axis=0, out=out)
+        start(out, *((rhs, lhs) if way.swaps else (lhs, rhs)))
+        return True
 
-    return multiply
+    return run
+
+
+def _taking_apart(xp: Module, groups: Groups, way: Way, card: Card) -> Run | None:
+    """Four launches, of which the first two take numbers apart."""
+    made = apart(*groups, way, card.processors)
+    if made.multiply.shared > card.shared_memory:
+        return None
+    starts: list[Callable[..., None]] = []
+
+    def run(out: Array, lhs: Array, rhs: Array) -> bool:
+        if not starts:
+            if not can_start(xp, made.multiply):
+                return False
+            starts.extend(launcher(xp, kernel) for kernel in made.kernels)
+        left, right = (rhs, lhs) if way.swaps else (lhs, rhs)
+        try:
+            panels = [xp.empty(count * PANEL, np.uint8) for count in made.panels]
+            tiny = [xp.empty(count, np.int32) for count in made.panels]
+            state = xp.empty(made.states, np.int32)
+        except MemoryError:
+            return False
+        take_left, take_right, multiply, again = starts
+        take_left(panels[0], tiny[0], left)
+        take_right(panels[1], tiny[1], right)
+        multiply(out, state, *panels)
+        again(out, state, *tiny, left, right)
+        return True
+
+    return run
 
 
 def _row_major(x: Array, order: Axes) -> tuple[int, ...]:
@@ -211,7 +264,7 @@ def _row_major(x: Array, order: Axes) -> tuple[int, ...]:
 
 def _groups(
     dims: DotDims, lhs: Array, rhs: Array, strides: Any, summed: Sequence[tuple[int, int]]
-) -> tuple[Group, Group, Group, Group]:
+) -> Groups:
     """Axes of the batch, rows, columns and terms with their strides in both operands."""
     left, right = strides
 

@@ -1,10 +1,10 @@
-"""Products of float32 in pieces, as those of pieces.py, but that every number is taken apart once, before.
+"""Products of float32 in pieces, as those of pieces.py, but that numbers are taken apart once, before.
 
-A product of many tiles takes each number of lhs apart for every tile beside it, and each of rhs for every tile
-below; that takes longer than the tensor cores do. Here one launch for each operand writes panels of pieces, in
-the order in which they are multiplied; the next multiplies them, and does nothing else: panels of rhs come into
-shared memory by bulk copies, those of lhs into registers. Six bytes are written and read for each number, so it
-is worth it where numbers are used often.
+A product of many tiles takes each number of lhs apart for every tile beside it, and each of rhs for every
+tile below; that takes longer than the tensor cores do. Here one launch for each operand writes panels of
+pieces, in the order in which they are multiplied; the next multiplies them, and does nothing else: panels of
+rhs come into shared memory by bulk copies, those of lhs into registers. Six bytes are written and read for
+each number, so it is worth it where numbers are used often.
 
 A last launch computes those tiles again that pieces do not hold: with sums that are not finite, or with a sum
 below 2**-40 and a number below 2**-100.
@@ -175,7 +175,8 @@ extern "C" __launch_bounds__($threads) __global__ void $name(
         g.batch.offsets(tile.matrix, first);
         const Index row = tile.row * ROWS, column = tile.column * ROWS;
         PieceSums<ROWS, void> sums;
-        sum_plainly(sums, panel, beside, lhs + first[0], rhs + first[1], g, row, column, walk.step, walk.last);
+        sum_plainly(sums, panel, beside, lhs + first[0], rhs + first[1], g, row, column, walk.step,
+                    walk.last);
         float* const place = out + tile.matrix * g.apart[0] + unit % g.parts * g.apart[1]
             + row * g.apart[2] + column * g.apart[3];
         sums.template write_out<$across>(place, g.apart[2], g.apart[3], g.rows.count - row,
@@ -190,8 +191,8 @@ class Apart(NamedTuple):
     front.
 
     Attributes:
-        left, right: take panels, tiny and an operand; panels are bytes, `PANEL` for each number of tiny, all of
-            them written. left is for lhs, or where the way swaps for rhs.
+        left, right: take panels, tiny and an operand; panels are bytes, `PANEL` for each number of tiny, all
+            of them written. left is for lhs, or where the way swaps for rhs.
         multiply: takes out, state, and the panels of left and right. State has a number for each part of a
             tile.
         again: takes out, state, tiny of left and right, and the operands of left and right.
@@ -206,10 +207,12 @@ class Apart(NamedTuple):
     panels: tuple[int, int]
     states: int
 
+    @property
+    def kernels(self) -> tuple[CudaKernel, ...]:
+        return self.left, self.right, self.multiply, self.again
 
-def apart(
-    batch: Axes, rows: Axes, columns: Axes, summed: Axes, way: Way, processors: int
-) -> Apart:
+
+def apart(batch: Axes, rows: Axes, columns: Axes, summed: Axes, way: Way, processors: int) -> Apart:
     """The kernels.
 
     Args:
@@ -229,9 +232,7 @@ def apart(
     return found
 
 
-def _made(
-    batch: Axes, rows: Axes, columns: Axes, summed: Axes, way: Way, processors: int
-) -> Apart:
+def _made(batch: Axes, rows: Axes, columns: Axes, summed: Axes, way: Way, processors: int) -> Apart:
     sides = [layout(rows[0], rows[1]), layout(columns[0], columns[2])]
     across = sides[1].count
     numbers = [sides[0].count * across, 0, across, 1]  # from matrix to matrix, part, row, column

@@ -48,7 +48,7 @@ GAP = 4  # numbers between lines of a panel of floating numbers
 ENTRY = (
     GROUP
     + """
-extern "C" __launch_bounds__($threads, 1) __global__ void $name(
+extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
     float* out, const float* __restrict__ lhs, const float* __restrict__ rhs,
     Pieced<$batch, $row_axes, $column_axes, $summed, $index> g) {
     typedef $index Index;
@@ -172,7 +172,8 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
 )
 
 
-WIDE = (128, 96)  # columns of the result that a block may compute at a time
+WIDE = (128, 96, 32)  # columns of the result that a block may compute at a time
+BLOCKS = {128: 1, 96: 1, 32: 2}  # of a multiprocessor
 
 
 class Way(NamedTuple):
@@ -191,12 +192,16 @@ class Way(NamedTuple):
     is_apart: bool = False
 
 
-STEP_TIME = {128: 1.85e-6, 96: 1.45e-6}
-TILE_TIME = {128: 3e-6, 96: 4e-6}  # of a tile besides its steps
+STEP_TIME = {128: 1.85e-6, 96: 1.45e-6, 32: 9e-6}
+TILE_TIME = {128: 3e-6, 96: 4e-6, 32: 9e-6}  # of a tile besides its steps
 PART_TIME, MEMORY_SPEED = 8e-6, 2.5e12
 """Seconds, and bytes in a second, by which products were predicted within some 15 % on an H200: steps of
 tiles of so many columns, what a tile takes besides, and adding up parts."""
 MOST_PARTS = 64
+APART_STEP, APART_TILE = 1.1e-6, 4.5e-6
+TAKE_SPEED, APART_CALLS = 3.1e12, 16e-6
+"""The same where numbers are taken apart before: 10 bytes for each, and what the launches take besides."""
+APART_AHEAD = 0.9  # it must be this much sooner: it needs memory, and four launches
 
 
 @lru_cache(4096)
@@ -204,26 +209,40 @@ def way_of(batch: int, m: int, n: int, k: int, processors: int) -> tuple[Way, fl
     """The way in which `batch` products of m x k and k x n matrices are likely sooner, and the seconds.
 
     >>> way_of(1, 4096, 4096, 4096, 132)[0]
-    Way(columns=128, swaps=False, parts=1)
+    Way(columns=128, swaps=False, parts=1, is_apart=True)
     >>> way_of(1, 384, 384, 150000, 132)[0].parts > 10
     True
     """
-    steps = -(-k // STEP)
-    found = []
-    for swaps in (False, True):
-        rows, columns = (n, m) if swaps else (m, n)
-        for wide in WIDE:
-            tiles = batch * -(-rows // ROWS) * -(-columns // wide)
-            for parts in range(1, min(steps, MOST_PARTS) + 1):
-                rounds = -(-tiles * parts // processors)
-                seconds = rounds * (TILE_TIME[wide] + STEP_TIME[wide] * -(-steps // parts))
-                if parts > 1:
-                    seconds += PART_TIME + 8 * parts * batch * m * n / MEMORY_SPEED
-                found.append((seconds, Way(wide, swaps, parts)))
-                if tiles * parts > 4 * processors:
-                    break
-    seconds, way = min(found)
+    each = [
+        _least(batch, m, n, k, processors, Way(wide, swaps, 1), STEP_TIME[wide], TILE_TIME[wide])
+        for swaps in (False, True)
+        for wide in WIDE
+    ]
+    seconds, way = min(each)
+    of_steps, of_tiles = Way(ROWS, False, 1, True), (APART_STEP, APART_TILE)
+    multiplying, apart = _least(batch, m, n, k, processors, of_steps, *of_tiles)
+    taking = 10 * batch * k * (m + n) / TAKE_SPEED + APART_CALLS
+    if multiplying + taking < APART_AHEAD * seconds:
+        return apart, multiplying + taking
     return way, seconds
+
+
+def _least(
+    batch: int, m: int, n: int, k: int, processors: int, way: Way, step: float, tile: float
+) -> tuple[float, Way]:
+    """The fewest seconds for a step and a tile of such a way, by the parts among which terms are dealt."""
+    steps, found = -(-k // STEP), []
+    rows, columns = (n, m) if way.swaps else (m, n)
+    tiles = batch * -(-rows // ROWS) * -(-columns // way.columns)
+    for parts in range(1, min(steps, MOST_PARTS) + 1):
+        rounds = -(-tiles * parts // processors)
+        seconds = rounds * (tile + step * -(-steps // parts))
+        if parts > 1:
+            seconds += PART_TIME + 8 * parts * batch * m * n / MEMORY_SPEED
+        found.append((seconds, way._replace(parts=parts)))
+        if tiles * parts > 4 * processors:
+            break
+    return min(found)
 
 
 def pieces(
@@ -304,6 +323,7 @@ def _made(
         **group(wide),
         gap=GAP,
         threads=THREADS,
+        blocks=BLOCKS[wide],
         left_lies=lies[0][1],
         right_terms=lies[1][0],
         right_lies=lies[1][1] if lies[1][1] != "BY_PLACES" or wide % 64 == 0 else "BY_NUMBER",
@@ -318,7 +338,7 @@ def _made(
     return CudaKernel(
         source,
         name,
-        (min(count, processors), 1, 1),
+        (min(count, BLOCKS[wide] * processors), 1, 1),
         (THREADS, 1, 1),
         ("out", "rhs", "lhs") if way.swaps else ("out", "lhs", "rhs"),
         (*geometry, *tiles, parts, count, *numbers),

@@ -99,7 +99,8 @@ Axes = tuple[Shape, Sequence[int], Sequence[int]]
 
 class Tile(NamedTuple):
     """Rows and columns of the result that a block computes at a time, the struct of source/thin.cuh or
-    source/thin_pieces.cuh that adds them up, and the rows and columns of one thread of it, of one warp, or of four."""
+    source/thin_pieces.cuh that adds them up, and the rows and columns of one thread of it, of one warp, or
+    of four."""
 
     rows: int
     columns: int

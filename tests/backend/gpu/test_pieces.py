@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from tests.backend.backends import COMPILING
 from tests.backend.gpu.emulator import Emulator, guarded, needs_compiler, untouched
 from tests.backend.gpu.launches import launches
 from tests.backend.gpu.nvrtc import ARCHITECTURES, compile_all, needs_nvrtc
+from tests.backend.gpu.sorts import FEW, held
 from tests.backend.stand_in import DeviceArray
 
 import einloom
@@ -19,7 +21,6 @@ from einloom.backend.gpu import launch, product, tiles
 from einloom.backend.gpu.cuda import apart as module_of_apart
 from einloom.backend.gpu.cuda import pieces as module
 from einloom.backend.gpu.cuda.apart import PANEL, Apart, apart
-from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.cuda.pieces import Way, pieces, way_of
 from einloom.backend.gpu.launch import Card
 from einloom.backend.gpu.product import Product, engine_of
@@ -61,6 +62,9 @@ SORTS = [
     Sort((), (140,), (4,), (96,), Way(128, False, 2), "nothing finite", True),
     Sort((), (130,), (99,), (410,), Way(128, False, 1), "few"),
     Sort((2,), (40,), (7, 10), (900,), Way(96, True, 2), "few"),
+    Sort((), (300,), (24,), (84,), Way(32, False, 1), "numbers"),
+    Sort((2,), (5, 7), (130,), (3, 20), Way(32, True, 1)),
+    Sort((), (129,), (40,), (70,), Way(32, False, 2), "nothing finite", lies=("km", "kn")),
     # taken apart before
     Sort((), (130,), (150,), (40,), Way(128, False, 1, True)),
     Sort((2,), (9, 15), (3, 44), (5, 8), Way(128, True, 1, True), "numbers"),
@@ -74,27 +78,6 @@ SORTS = [
     Sort((2,), (9, 15), (3, 44), (5, 8), Way(128, True, 2, True), "numbers", True),
     Sort((), (140,), (140,), (96,), Way(128, False, 2, True), "tiny", True),
 ]
-FEW = 8
-"""Numbers of each row that are not 0, about, of those that hold few: an error of each product stands out,
-where sums of many would hide it."""
-
-
-def held(sort: Sort, rng: np.random.Generator, count: int) -> Any:
-    """Numbers of an operand."""
-    if sort.holds == "integers":
-        return rng.integers(-600, 601, count).astype("f4")
-    x = rng.standard_normal(count).astype("f4")
-    if sort.holds == "nothing finite":
-        x[rng.integers(0, count, 3)] = np.inf, -np.inf, np.nan
-    if sort.holds == "few":
-        x[rng.random(count) >= (FEW / math.prod(sort.terms)) ** 0.5] = 0
-    if sort.holds == "tiny":
-        x *= np.float32(2) ** rng.integers(-120, 40, count).astype("f4")
-        x[rng.integers(0, count, count // 4)] = 0
-    if sort.holds == "huge":
-        x = np.abs(x) * np.float32(2) ** rng.integers(-60, 1, count).astype("f4")
-        x[rng.integers(0, count, 5)] = np.finfo("f4").max, -3.4e38, 3.39e38, 1e38, 0
-    return x
 
 
 class Case:
@@ -114,7 +97,9 @@ class Case:
             order = rng.permutation(len(term)) if number % 2 else np.arange(len(term))
             if sort.lies:
                 order = np.array([term.index(letters[role]) for role in sort.lies[side]])
-            memory = held(sort, rng, math.prod(sizes[x] for x in term) + 1)
+            memory = held(
+                sort.holds, rng, math.prod(sizes[x] for x in term) + 1, math.prod(sort.terms)
+            )
             x = memory[1 if is_moved else 0 :][: memory.size - 1]
             x = x.reshape([sizes[term[axis]] for axis in order])
             if is_moved and number % 3 == 2:
@@ -209,8 +194,15 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small products go there as well."""
     monkeypatch.setattr(tiles, "WORTH_IT", 0)
     monkeypatch.setattr(tiles, "AHEAD", 1e9)
+    monkeypatch.setattr(tiles, "way_of", partial(with_way, is_apart=False))
     for one in (tiles, launch):
         monkeypatch.setattr(one, "card_of", lambda xp: Card(90, 2, 227 << 10))
+
+
+def with_way(*sizes: int, is_apart: bool) -> tuple[Way, float]:
+    """The likely way, or the other one of taking numbers apart."""
+    way, seconds = way_of(*sizes)
+    return way._replace(is_apart=is_apart, columns=128 if is_apart else way.columns), seconds
 
 
 def there(x: Any) -> Any:
@@ -299,6 +291,46 @@ def test_parts_are_added(many: None, rng: np.random.Generator) -> None:
         found = COMPILING.apply("matmul", {}, there(x), there(y))
     assert launched == ["pieces"]
     np.testing.assert_array_equal(found.view(np.ndarray), x @ y)
+
+
+@needs_compiler
+@pytest.mark.parametrize("sizes", [(20, 6000, 30), (300, 64, 40), (40, 64, 300)])
+def test_taken_apart_before(
+    many: None,
+    sizes: tuple[int, int, int],
+    monkeypatch: pytest.MonkeyPatch,
+    rng: np.random.Generator,
+) -> None:
+    """Four launches, called again and where an operand begins elsewhere; cuBLAS where there is no memory for
+    the pieces, or the kernel cannot be loaded."""
+    monkeypatch.setattr(tiles, "way_of", partial(with_way, is_apart=True))
+    m, k, n = sizes
+    x = rng.integers(-8, 9, (m, k)).astype("f4")
+    y = rng.integers(-8, 9, (k, n)).astype("f4")
+    elsewhere = np.zeros(x.size + 1, "f4")[1:].reshape(x.shape)
+    elsewhere[...] = x
+    xp: Any = COMPILING.xp
+    attrs = {"batch": ((), ()), "contracting": ((1,), (0,))}
+    specs = tuple(ArraySpec(one.dtype, one.shape) for one in (x, y))
+    multiply = Product(xp, attrs, specs)
+    for one in (x, x, elsewhere):
+        with launches() as launched:
+            found = multiply(there(one), there(y))
+        assert launched == ["apart_take"] * 2 + ["apart_multiply", "apart_again"]
+        np.testing.assert_array_equal(found.view(np.ndarray), x @ y)
+    empty = xp.empty
+
+    def short(shape: Any, dtype: Any = float) -> Any:
+        if dtype is np.uint8:
+            raise MemoryError("no memory for pieces")
+        return empty(shape, dtype)
+
+    for patched, name, value in ((xp, "empty", short), (tiles, "can_start", lambda *_: False)):
+        with pytest.MonkeyPatch.context() as patch, launches() as launched:
+            patch.setattr(patched, name, value)
+            found = Product(xp, attrs, specs)(there(x), there(y))
+            np.testing.assert_array_equal(found.view(np.ndarray), x @ y)
+        assert launched == []
 
 
 def rung(dtype: str = "float32", m: int = 9, n: int = 9, k: int = 50) -> str:

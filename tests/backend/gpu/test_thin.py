@@ -12,6 +12,7 @@ from tests.backend.backends import COMPILING
 from tests.backend.gpu.emulator import Emulator, guarded, needs_compiler, untouched
 from tests.backend.gpu.launches import launches
 from tests.backend.gpu.nvrtc import ARCHITECTURES, compile_all, needs_nvrtc
+from tests.backend.gpu.sorts import held
 from tests.backend.stand_in import DeviceArray, StandIn
 
 import einloom
@@ -119,6 +120,37 @@ def test_products(made: tuple[list[Case], Emulator], number: int) -> None:
     emulator(case.kernel, case.out, *case.operands)
     np.testing.assert_array_equal(case.out, np.einsum(case.equation, *case.operands))
     assert untouched(case.memory)
+
+
+@pytest.fixture(scope="module")
+def of_all_sorts(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Case], Emulator]:
+    cases = [Case(number, narrow, *CASES[0]) for number in range(len(SORTS))]
+    return cases, Emulator([case.kernel for case in cases], tmp_path_factory.mktemp("sorts"))
+
+
+SORTS = ("numbers", "few", "nothing finite", "tiny", "huge")
+
+
+@needs_compiler
+@pytest.mark.parametrize("number", range(len(SORTS)))
+def test_float32_in_pieces(of_all_sorts: tuple[list[Case], Emulator], number: int) -> None:
+    """What pieces do not hold is computed again; the others are closer than one term after another is sure
+    to be."""
+    cases, emulator = of_all_sorts
+    case, rng = cases[number], np.random.default_rng(number)
+    for x in case.operands:
+        x[...] = held(SORTS[number], rng, x.size, 24).reshape(x.shape)
+    emulator(case.kernel, case.out, *case.operands)
+    left, right = (x.astype("f8") for x in case.operands)
+    with np.errstate(all="ignore"):
+        want = np.einsum(case.equation, left, right)
+        sizes = np.einsum(case.equation, np.abs(left), np.abs(right))
+        as_float = want.astype("f4")
+    assert untouched(case.memory)
+    is_finite = np.isfinite(as_float)
+    np.testing.assert_array_equal(case.out[~is_finite], as_float[~is_finite])
+    error = np.abs(case.out[is_finite] - want[is_finite])
+    assert (error <= 5 * 2.0**-24 * sizes[is_finite] + 2.0**-149).all()
 
 
 def axes(sizes: Sequence[int], left: Sequence[int], right: Sequence[int]) -> Any:
@@ -243,9 +275,12 @@ def test_too_little_shared_memory(
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "compute_90a"])
 def test_compiles(architecture: str) -> None:
     kernels = [Case(number, narrow, *case).kernel for number, case in enumerate(CASES)]
     kernels += [Case(number, far, *CASES[number]).kernel for number in WIDE]
-    ptx = compile_all(kernels, architecture)
-    assert ("mma.sync" in ptx) == (architecture == "compute_90")
+    kernels += [Case(number, plain, *CASES[number]).kernel for number in PLAIN]
+    ptx = compile_all(kernels, architecture, ("-ftz=true",))  # as CuPy does
+    assert ("mma.sync" in ptx) == (architecture != "compute_70")
+    assert ("wgmma.mma_async" in ptx) == (architecture == "compute_90a")
+    assert "sub.rn.ftz" not in ptx  # numbers are taken apart exactly all the same
