@@ -48,7 +48,7 @@ GAP = 4  # numbers between lines of a panel of floating numbers
 ENTRY = (
     GROUP
     + """
-extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
+extern "C" __launch_bounds__($threads, 1) __global__ void $name(
     float* out, const float* __restrict__ lhs, const float* __restrict__ rhs,
     Pieced<$batch, $row_axes, $column_axes, $summed, $index> g) {
     typedef $index Index;
@@ -172,8 +172,7 @@ extern "C" __launch_bounds__($threads, $blocks) __global__ void $name(
 )
 
 
-WIDE = (128, 96, 32)  # columns of the result that a block may compute at a time
-BLOCKS = {128: 1, 96: 1, 32: 2}  # of a multiprocessor
+WIDE = (128, 96)  # columns of the result that a block may compute at a time
 
 
 class Way(NamedTuple):
@@ -192,8 +191,8 @@ class Way(NamedTuple):
     is_apart: bool = False
 
 
-STEP_TIME = {128: 1.85e-6, 96: 1.45e-6, 32: 9e-6}
-TILE_TIME = {128: 3e-6, 96: 4e-6, 32: 9e-6}  # of a tile besides its steps
+STEP_TIME = {128: 1.85e-6, 96: 1.45e-6}
+TILE_TIME = {128: 3e-6, 96: 4e-6}  # of a tile besides its steps
 PART_TIME, MEMORY_SPEED = 8e-6, 2.5e12
 """Seconds, and bytes in a second, by which products were predicted within some 15 % on an H200: steps of
 tiles of so many columns, what a tile takes besides, and adding up parts."""
@@ -323,7 +322,6 @@ def _made(
         **group(wide),
         gap=GAP,
         threads=THREADS,
-        blocks=BLOCKS[wide],
         left_lies=lies[0][1],
         right_terms=lies[1][0],
         right_lies=lies[1][1] if lies[1][1] != "BY_PLACES" or wide % 64 == 0 else "BY_NUMBER",
@@ -338,7 +336,7 @@ def _made(
     return CudaKernel(
         source,
         name,
-        (min(count, BLOCKS[wide] * processors), 1, 1),
+        (min(count, processors), 1, 1),
         (THREADS, 1, 1),
         ("out", "rhs", "lhs") if way.swaps else ("out", "lhs", "rhs"),
         (*geometry, *tiles, parts, count, *numbers),

@@ -19,6 +19,7 @@ from einloom import Code, Context, Node, backend
 from einloom._base.errors import Unsupported
 from einloom.backend.fusion import ElementwiseFusionPlan
 from einloom.backend.gpu import cutensor
+from einloom.backend.gpu.cuda.pieces import way_of
 from einloom.backend.gpu.cuda.thin import MOST_TERMS
 from einloom.backend.gpu.launch import card_of
 from einloom.backend.gpu.move import contiguous
@@ -155,6 +156,8 @@ PIECES = {  # equation and sizes: in parts, batches, the transpose; of whatever 
     "of several axes": ("aibk,bcjk->aijc", {"a": 40, "i": 40, "b": 20, "j": 30, "c": 45, "k": 33}),
     "in batches": ("bmk,bkn->bmn", {"b": 3, "m": 1501, "n": 1090, "k": 410}),
     "of few rows": ("km,kn->mn", {"m": 96, "n": 200000, "k": 128}),
+    "taken apart before": ("mk,nk->mn", {"m": 2040, "n": 2048, "k": 2050}),
+    "the same in batches": ("kbm,bkn->bmn", {"b": 2, "m": 1900, "n": 2000, "k": 901}),
     "of few terms": ("mk,kn->mn", {"m": 9100, "n": 9500, "k": 24}),
     "copied first": ("jnim,kmln->ijkl", {"i": 40, "j": 30, "k": 40, "l": 30, "m": 30, "n": 40}),
 }
@@ -197,36 +200,48 @@ def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
     product = Product(gpu.xp, attrs, product_specs)
     if card_of(gpu.xp).capability == CAPABILITY:
         assert product.rung(a, b) == ("thin" if terms <= MOST_TERMS else "pieces")
+        if name == "taken apart before":  # on a whole H200; of others it is not known
+            assert way_of(1, 2040, 2048, 2050, 132)[0].is_apart
     wide, sums = (
         gpu.xp.einsum(equation, *(f(one.astype("f8")) for one in (a, b)))
         for f in (gpu.xp.asarray, gpu.xp.abs)
     )
     want = wide.astype("f4")
     is_finite = gpu.xp.isfinite(want)
+    most_of = gpu.xp.einsum(equation, *(gpu.xp.abs(finite(gpu.xp, one)) for one in (a, b)))
+    is_told = ~is_finite & (most_of < 3e38)  # beyond, infinities of float32 may cancel
     memory = gpu.xp.empty(a.size + 1, "f4")[1:].reshape(a.shape)  # where nothing is read at once
     memory[...] = a
     for one in (a, a, memory):
         found = einloom.einsum(equation, one, b)
-        gpu.xp.testing.assert_array_equal(found[~is_finite], want[~is_finite])
+        gpu.xp.testing.assert_array_equal(found[is_told], want[is_told])
+        assert not bool(gpu.xp.isfinite(found[~is_finite]).any())
         if holds == "integers":
             gpu.xp.testing.assert_array_equal(found, want)
         error = gpu.xp.abs(found - wide)[is_finite]
-        most = {"numbers": terms / 100, "few of many": 4}.get(holds, 2 * terms**0.5)
+        most = {"numbers": max(3, terms / 100), "few of many": 4}.get(holds, 2 * terms**0.5)
         assert bool((error <= (2 + most) * 2.0**-24 * sums[is_finite] + 2.0**-149).all())
     with einloom.options(precision="ieee"):
         plain = Product(gpu.xp, attrs, product_specs)
         assert plain.rung(a, b) != "pieces"
         same = einloom.einsum(equation, a, b)
-    gpu.xp.testing.assert_array_equal(same[~is_finite], want[~is_finite])
+    gpu.xp.testing.assert_array_equal(same[is_told], want[is_told])
     error = gpu.xp.abs(same - wide)[is_finite]
     assert bool((error <= (2 + terms) * 2.0**-24 * sums[is_finite] + 2.0**-149).all())
 
 
-def test_pieces_in_a_graph(rng: np.random.Generator) -> None:
+def finite(xp: Any, x: Any) -> Any:
+    """In double precision, 0 where it is not finite."""
+    return xp.where(xp.isfinite(x), x, 0).astype("f8")
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_pieces_in_a_graph(is_apart: bool, rng: np.random.Generator) -> None:
     """It finds its code where that was when it was captured, whatever is cleared meanwhile."""
     gpu: Any = backend.get("gpu")
-    run = executable(lambda x: einloom.einsum("ij,kj->ik", x, x), (1500, 701), backend=gpu)
-    x = up(rng.integers(-9, 10, (1500, 701)).astype("f4"))
+    shape = (2040, 2050) if is_apart else (1500, 701)
+    run = executable(lambda x: einloom.einsum("ij,kj->ik", x, x), shape, backend=gpu)
+    x = up(rng.integers(-9, 10, shape).astype("f4"))
     captured: Any = run.capture(x)
     einloom.clear_caches()
     for _ in range(2):

@@ -62,9 +62,6 @@ SORTS = [
     Sort((), (140,), (4,), (96,), Way(128, False, 2), "nothing finite", True),
     Sort((), (130,), (99,), (410,), Way(128, False, 1), "few"),
     Sort((2,), (40,), (7, 10), (900,), Way(96, True, 2), "few"),
-    Sort((), (300,), (24,), (84,), Way(32, False, 1), "numbers"),
-    Sort((2,), (5, 7), (130,), (3, 20), Way(32, True, 1)),
-    Sort((), (129,), (40,), (70,), Way(32, False, 2), "nothing finite", lies=("km", "kn")),
     # taken apart before
     Sort((), (130,), (150,), (40,), Way(128, False, 1, True)),
     Sort((2,), (9, 15), (3, 44), (5, 8), Way(128, True, 1, True), "numbers"),
