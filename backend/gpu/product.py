@@ -7,7 +7,8 @@ small      matrices of a batch too small for a call of BLAS to be worth it, prod
 thin       few terms, and a large result in rows, whose bytes decide: one launch of our own that copies
            nothing, of float32 and float64
 pieces     many terms of float32, and a large result in rows, where multiplications decide: tiles of our own,
-           for which an operand is copied if neither terms nor rows of it lie side by side
+           for which an operand is copied if neither terms nor rows of it lie side by side; where numbers are
+           used often, launches before take them apart
 gemm       batch, free and contracted axes fuse as they lie: strided-batched cuBLAS; or they do once the
            first free axes of one operand count as a batch, for which the other stays where it is
 cutensor   they do not, copies of them would take longer than the product, cuTENSOR is there and knows the

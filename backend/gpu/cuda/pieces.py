@@ -20,8 +20,8 @@ A block goes from tile to tile. Its two groups of four warps take turns at the t
 multiplies 32 terms, the other adds what it has multiplied and takes apart the next. Pieces of lhs stay in
 registers, those of rhs are in shared memory, in four buffers by turns; numbers are read a step before they
 are taken apart. Rows, columns and terms may lie anywhere in the operands; where nothing lies side by side,
-each number is a transaction of its own. Where tiles are few, the terms of each are dealt among several
-blocks, whose sums are added after.
+each number is a transaction of its own (apart.py has what takes numbers apart before). Where tiles are few,
+the terms of each are dealt among several blocks, whose sums are added after.
 
 G. Henry, P. T. P. Tang, A. Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for
 higher-precision computations", 2019 (arXiv:1904.06376); that tensor cores do not round to nearest, and sums
