@@ -68,6 +68,8 @@ WORTH_CLOSE = 1.2
 IN_PLACE = 1 << 20
 """Multiplications of a product below which BLAS reads operands where they lie; others it packs into
 panels."""
+SLICED = 1 << 16  # multiplications in all below which products of slices reach LESS than `strided`
+LESS = 0.6
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
 TINY_REAL = 0.4  # of what the model says of such batches of real ones, from 2 by 2 to 8 by 8
@@ -375,7 +377,7 @@ def _planned(step: Contraction, given: Orders, model: CostModel) -> Products:
             slow, fast = fast, slow
         rate = model.products * step.rate * model.speed(slow, fast, k, calls)
         if calls > batch and macs < ENOUGH:
-            rate *= model.strided
+            rate *= model.strided if macs >= SLICED else LESS * model.strided
         seconds = max(macs / rate, streamed) + calls * model.call + copying
         if calls > 1:
             seconds += BROKEN * matrices_of.broken_rows(packed, found)

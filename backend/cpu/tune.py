@@ -1,7 +1,8 @@
 """Measuring the cost model of this machine: products, by BLAS and by our kernels, streams and moves.
 
 Rates are the best of several runs; the edges, which say how much of the rate small matrices reach, are
-fitted to products of many shapes by least squares of logarithms. What is not measured is as shipped.
+fitted to products of many shapes by least squares of logarithms. What is not measured is as shipped. Whether
+contractions are sooner by what was measured is another question: contract/tuning.py tries.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from ..._base.options import num_threads
 from ..catalogue import Attrs, DotDims, dot_dims
-from ..cost_model import MODELS, CostModel, keep, shipped
+from ..cost_model import CostModel, shipped
 from ..matrices import MEASURED as SIDE
 from ..protocol import Kernel
 from ..spec import ArraySpec
@@ -34,24 +35,9 @@ Shape3 = tuple[int, int, int]
 Bind = Callable[[DotDims, tuple[ArraySpec, ArraySpec], ArraySpec], Kernel]
 
 
-def tune(save: bool = True) -> CostModel:
-    """Measure this machine, and let the cost model say what was found: which way to contract is chosen by it.
-
-    Takes some seconds; nothing else should run meanwhile. Results of contractions stay the same up to
-    rounding. Expressions that exist keep the way that they chose; cached ones are forgotten.
-
-    Args:
-        save: keep the model in the cache folder, where later processes find it, for this processor, this
-            BLAS, and this number of threads.
-
-    Returns:
-        CostModel: a NamedTuple of rates, in seconds, bytes, and multiplications with their additions.
-
-    Raises:
-        OSError: the cache folder cannot be written.
-    """
-    from ..._base.caches import clear_caches
-
+def measured() -> CostModel:
+    """The shipped model with what was measured of this machine in place of what is measured of any; some
+    seconds."""
     products = SIDE**3 / _seconds_of_product((SIDE, SIDE, SIDE), 1)
     stream = 2 * 8 * 4096**2 / _seconds_of_product((4096, 4096, 8), 1)
     model = shipped()._replace(
@@ -63,15 +49,10 @@ def tune(save: bool = True) -> CostModel:
         blocks_single=_seconds_of_product((SIDE, SIDE, SIDE), 1, "f4") / _seconds_in_blocks("f4"),
     )
     shapes = _narrow()
-    model = model._replace(
+    return model._replace(
         edges=_edges(products, [(x, _seconds_of_product(x, BATCH) / BATCH) for x in shapes]),
         threaded=_edges(products, [(x, _seconds_of_product(x, 1)) for x in shapes]),
     )
-    if save:
-        keep(model)
-    MODELS.use(model)
-    clear_caches()  # expressions that chose by the model before
-    return model
 
 
 def _narrow() -> list[Shape3]:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
         WorkerLostError,
     )
     from ._base.options import get_options, options, set_num_threads, set_options
-    from .backend.cpu.tune import tune
     from .backend.cpu.warm import warmup
     from .backend.devices import device
     from .contract.api import compile, plan
@@ -53,6 +52,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOME` says the same a
     from .contract.plan_set import ExpressionSet, PlanSet, compile_set, plan_set
     from .contract.plan_sizes import SizedPlan, plan_sizes
     from .contract.sugar import ncon, tensordot, transpose
+    from .contract.tuning import tune
     from .functions.diagonals import diagonal
     from .functions.exponentials import log_softmax, logsumexp, softmax
     from .functions.kronecker import block_diag, kron
@@ -93,7 +93,6 @@ _HOME = {
         "WorkerLostError",
     ),
     "_base.options": ("get_options", "options", "set_num_threads", "set_options"),
-    "backend.cpu.tune": ("tune",),
     "backend.cpu.warm": ("warmup",),
     "backend.devices": ("device",),
     "contract.api": ("compile", "plan"),
@@ -105,6 +104,7 @@ _HOME = {
     "contract.plan_set": ("ExpressionSet", "PlanSet", "compile_set", "plan_set"),
     "contract.plan_sizes": ("SizedPlan", "plan_sizes"),
     "contract.sugar": ("ncon", "tensordot", "transpose"),
+    "contract.tuning": ("tune",),
     "functions.diagonals": ("diagonal",),
     "functions.exponentials": ("log_softmax", "logsumexp", "softmax"),
     "functions.kronecker": ("block_diag", "kron"),

@@ -26,6 +26,7 @@ from einloom.backend.cpu.contraction import dot_engine
 from einloom.backend.matrices import Contraction, plan_matrices
 from einloom.backend.prediction import predict
 from einloom.backend.spec import ArraySpec, Shape
+from einloom.contract import tuning
 
 OTHER = CostModel(products=1e9, edges=(3, 2, 1))
 
@@ -179,6 +180,7 @@ def test_tuning_keeps_and_uses_what_it_measures(
     monkeypatch.setattr(
         measuring, "_seconds_in_blocks", lambda dtype="f8": measuring.SIDE**3 / 1e10
     )
+    monkeypatch.setattr(tuning, "_ratios", lambda candidate, model: [0.5, 1.0])
     model = einloom.tune()
     assert MODELS.current == model
     assert model.moves == 3e9
@@ -201,12 +203,57 @@ def test_tuning_measures() -> None:
         patch.setattr(measuring, "STRIPS", 60)
         patch.setattr(measuring, "WIDE", 24)
         patch.setattr(measuring, "_best", lambda call: call() is None or 1e-3)
+        patch.setattr(tuning, "_ratios", lambda candidate, model: [0.5])
         model = einloom.tune(save=False)
     assert all(value > 0 for value in model.figures())
     einloom.clear_caches()
     assert MODELS.current == model  # not kept, but set
     MODELS.use(None)
     assert MODELS.current == CostModel()
+
+
+def test_what_makes_nothing_sooner_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    """Group by group, each beside what was taken before; one contraction that takes much longer is enough
+    against it. Where none is taken the shipped model stays, and what was kept goes."""
+    found = CostModel(products=1e9, edges=(3, 2, 1), stream=1e9, moves=1e9, threads=3)
+    monkeypatch.setattr(tuning, "measured", lambda: found)
+    asked: list[tuple[CostModel, CostModel]] = []
+
+    def ratios(candidate: CostModel, model: CostModel) -> list[float]:
+        asked.append((candidate, model))
+        if candidate.edges != model.edges:
+            return [0.9, 0.9, 0.95]
+        return [0.5, 0.5, 1.2] if candidate.stream != model.stream else [0.99, 1.0]
+
+    monkeypatch.setattr(tuning, "_ratios", ratios)
+    taken = shipped()._replace(edges=(3, 2, 1), threaded=found.threaded)
+    assert einloom.tune() == MODELS.current == taken
+    assert [model for _, model in asked] == [shipped()] * 2 + [taken] * 2
+    assert [file.name for file in folder.iterdir()] == [FILE]
+    monkeypatch.setattr(tuning, "_ratios", lambda candidate, model: [1.0])
+    assert einloom.tune(save=False) == MODELS.current == shipped()
+    assert [file.name for file in folder.iterdir()] == [FILE]
+    assert einloom.tune() == shipped()
+    assert not list(folder.iterdir())
+
+
+def test_trials_are_made_by_both_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same contraction, small, by one tree and two models, in turns."""
+    small = [
+        trial._replace(sizes={label: min(n, 3) for label, n in trial.sizes.items()})
+        for trial in tuning.TRIALS
+    ]
+    monkeypatch.setattr(tuning, "TRIALS", small)
+    monkeypatch.setattr(tuning, "SECONDS", 0)
+    used: list[CostModel | None] = []
+    use = MODELS.use
+    monkeypatch.setattr(MODELS, "use", lambda model: (used.append(model), use(model))[1])
+    ratios = tuning._ratios(OTHER, CostModel())
+    assert used == [OTHER, CostModel()] * len(small)
+    assert len(ratios) == len(small)
+    assert all(ratio > 0 for ratio in ratios)
 
 
 def test_plans_follow_the_model() -> None:
