@@ -12,6 +12,7 @@ import logging
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ class Trial(NamedTuple):
 
 def _chain(sides: list[int]) -> Trial:
     labels = [chr(192 + k) for k in range(len(sides))]
-    terms = [a + b for a, b in zip(labels, labels[1:], strict=False)]
+    terms = [a + b for a, b in pairwise(labels)]
     subscripts = f"{','.join(terms)}->{labels[0]}{labels[-1]}"
     return Trial(subscripts, dict(zip(labels, sides, strict=True)))
 
@@ -91,10 +92,10 @@ TRIALS = (
 def tune(save: bool = True) -> CostModel:
     """Measure this machine, and let the cost model say what was found: which way to contract is chosen by it.
 
-    Rates of products, memory and copies are measured. Those by which nine contractions take less time than by
-    the shipped ones are taken; where none are, the model stays as it was shipped. Takes half a minute; nothing
-    else should run meanwhile. Results of contractions stay the same up to rounding. Expressions that exist
-    keep the way that they chose; cached ones are forgotten.
+    Rates of products, memory and copies are measured. Those by which nine contractions take less time than
+    by the shipped ones are taken; where none are, the model stays as it was shipped. Takes a minute, or less
+    where kernels are kept; nothing else should run meanwhile. Results of contractions stay the same up to
+    rounding. Expressions that exist keep the way that they chose; cached ones are forgotten.
 
     Args:
         save: keep the model in the cache folder, where later processes find it, for this processor, this

@@ -45,7 +45,7 @@ from . import (
 )
 from .arrays import Binder, filled
 from .graphs import Captured, can_capture
-from .memory import address, array_at
+from .memory import address, array_at, memory
 from .modules import Module, companion, load
 from .move import move
 from .streams import EventClock, across
@@ -404,7 +404,7 @@ class GpuBackend:
     def most_at_once(self) -> int:
         """Bytes of all that a program computes, up to which it may be there at once."""
         with self._on():
-            return replay.memory(self.xp) // replay.MOST
+            return memory(self.xp) // replay.MOST
 
     def uploads(
         self,

@@ -10,6 +10,14 @@ from ..pools import ALIGNMENT
 from ..spec import ArraySpec
 from .modules import Module
 
+USUAL = 8 << 30  # bytes of a card that does not tell
+
+
+def memory(xp: Module) -> int:
+    """Bytes of the current card."""
+    told = getattr(xp.cuda.Device(), "mem_info", None)
+    return USUAL if told is None else int(told[1])
+
 
 class GpuMemory:
     """A base is an array of bytes on the device that was current when it was made.

@@ -25,13 +25,12 @@ from .cuda import relay
 from .cuda.kernel import CudaKernel
 from .graphs import Captured
 from .launch import by_value, can_launch, function_of
-from .memory import address
+from .memory import USUAL, address, memory
 from .modules import Array, Module
 from .routines import routines
 
 MOST, ALL = 32, 8
 """Of a card's memory the parts that one graph, and all graphs, may hold."""
-USUAL = 8 << 30  # bytes of a card that does not tell
 WORTH, FIRST = 4 << 20, 3 << 19
 """Bytes that are copied in and out for each step: they take as long as a step takes the host. The launches at
 both ends and that of the graph take the place of one step, but for a little."""
@@ -306,12 +305,6 @@ def is_worth(xp: Module, steps: int, given: int, relayed: int, nbytes: int) -> b
         and relayed <= FIRST + (steps - 1) * WORTH
         and nbytes <= memory(xp) // MOST
     )
-
-
-def memory(xp: Module) -> int:
-    """Bytes of the current card."""
-    told = getattr(xp.cuda.Device(), "mem_info", None)
-    return USUAL if told is None else int(told[1])
 
 
 def is_capturing(xp: Module) -> bool:

@@ -1,7 +1,8 @@
 """Which products go to tiles of our own, and what launches them.
 
 They were measured on one card, an H200, against cuBLAS there, and go to cards of that capability alone:
-speeds are of that card, the number of multiprocessors is asked for.
+speeds are of that card, the number of multiprocessors is asked for. Others of that capability may have less
+arithmetic or memory for each: nothing was measured there.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from .cuda.pieces import Way, pieces, way_of
 from .cuda.thin import BLOCKS, MOST_TERMS, TILES, in_tiles, thin
 from .cuda.thin import Axes as Group
 from .launch import Card, can_start, card_of, has_features, launcher
-from .memory import address
+from .memory import address, memory
 from .modules import Array, Module
 from .move import contiguous
 
 CAPABILITY = 90
+PART = 8  # of a card's memory that pieces may take: that much, by sizes alone, or none are kept
 TILES_EACH = 8  # of a block, so that the last of them keep few blocks waiting
 MULTIPLIED = 1.1 * MOST_TERMS
 """Multiplications for each number of the result in tiles that are partly behind its ends: those that were
@@ -96,11 +98,16 @@ def is_in_pieces(xp: Module, dims: DotDims, to_copy: int, lhs: Array, rhs: Array
     card = card_of(xp)
     if card.capability != CAPABILITY or not has_features(xp, FEATURES):
         return False
-    _, seconds = way_of(dims.batch, dims.m, dims.n, dims.k, card.processors)
+    _, seconds = _way(xp, dims)
     seconds += _copying(_lying(dims, lhs, rhs).to_copy)
     covered = 2 * dims.batch * _in_blas(dims.m) * _in_blas(dims.n) * dims.k
     by_blas = covered / (BLAS_SPEED * card.processors)
     return seconds < AHEAD * (by_blas + CALL + _copying(to_copy))
+
+
+def _way(xp: Module, dims: DotDims) -> tuple[Way, float]:
+    sizes = (dims.batch, dims.m, dims.n, dims.k)
+    return way_of(*sizes, card_of(xp).processors, memory(xp) // PART)
 
 
 def _copying(nbytes: int) -> float:
@@ -169,7 +176,7 @@ def in_pieces(
     xp: Module, dims: DotDims, lhs: Array, rhs: Array, otherwise: Multiply
 ) -> Multiply | None:
     """None where an operand lies between elements, or a block has too little shared memory. Where kernels
-    cannot be loaded, or there is no memory for pieces, `otherwise` multiplies."""
+    cannot be loaded `otherwise` multiplies."""
     found, card = (element_strides(lhs), element_strides(rhs)), card_of(xp)
     if None in found:
         return None
@@ -179,7 +186,7 @@ def in_pieces(
         for x, has, order in zip((lhs, rhs), found, lying.orders, strict=True)
     )
     groups = _groups(dims, lhs, rhs, strides, lying.summed)
-    way, _ = way_of(dims.batch, dims.m, dims.n, dims.k, card.processors)
+    way, _ = _way(xp, dims)
     found_run = (_taking_apart if way.is_apart else _in_one)(xp, groups, way, card)
     if found_run is None:
         return None
@@ -232,21 +239,18 @@ def _taking_apart(xp: Module, groups: Groups, way: Way, card: Card) -> Run | Non
     made = apart(*groups, way, card.processors)
     if made.multiply.shared > card.shared_memory:
         return None
-    starts: list[Callable[..., None]] = []
+    known: list[tuple[Callable[..., None], ...]] = []
 
     def run(out: Array, lhs: Array, rhs: Array) -> bool:
-        if not starts:
+        if not known:
             if not can_start(xp, made.multiply):
                 return False
-            starts.extend(launcher(xp, kernel) for kernel in made.kernels)
+            known.append(tuple(launcher(xp, kernel) for kernel in made.kernels))
+        take_left, take_right, multiply, again = known[0]
         left, right = (rhs, lhs) if way.swaps else (lhs, rhs)
-        try:
-            panels = [xp.empty(count * PANEL, np.uint8) for count in made.panels]
-            tiny = [xp.empty(count, np.int32) for count in made.panels]
-            state = xp.empty(made.states, np.int32)
-        except MemoryError:
-            return False
-        take_left, take_right, multiply, again = starts
+        panels = [xp.empty(count * PANEL, np.uint8) for count in made.panels]
+        tiny = [xp.empty(count, np.int32) for count in made.panels]
+        state = xp.empty(made.states, np.int32)
         take_left(panels[0], tiny[0], left)
         take_right(panels[1], tiny[1], right)
         multiply(out, state, *panels)

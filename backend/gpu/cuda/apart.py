@@ -21,7 +21,7 @@ from .pieces import GAP, ROWS, STEP, THREADS, Way, lies_along
 from .text import unit
 from .thin import Axes
 
-FILES = ("layout", "outer", "thin", "bfloat16", "pieces", "apart")
+FILES = ("layout", "outer", "bfloat16", "thin", "pieces", "apart")
 PANEL = 3 * ROWS * 2 * STEP  # bytes of a panel of pieces
 PANELS = 6  # of rhs that a block has in shared memory
 
@@ -115,11 +115,11 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
 #endif
         full[here].wait(n / PANELS);
         wait_for_turn();
-        sums.start(pieces, shared + here * PANEL);
+        sums.template start<2>(pieces, shared + here * PANEL);
         if (goes_on) read(next);
         sums.finish_small();
         give_turn();
-        sums.finish(pieces);
+        sums.template finish<2>(pieces);
         empty[here].arrive();
         if (threadIdx.x == 0 && n > 0 && coming.unit < end) {  // where the step before was
             empty[(n - 1) % PANELS].wait((n - 1) / PANELS);

@@ -126,7 +126,7 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
         full[here].wait(n / BUFFERS);
         look_up((n + 3) % BUFFERS);
         wait_for_turn();
-        sums.start(left.pieces, shared + here * BUFFER);
+        sums.template start<2>(left.pieces, shared + here * BUFFER);
         Least found;
         if (goes_on) {
             if (n + 1 >= BUFFERS) empty[next].wait((n + 1) / BUFFERS - 1);
@@ -136,7 +136,7 @@ extern "C" __launch_bounds__($threads, 1) __global__ void $name(
         if (reading.unit < end) read_right((n + 2) % BUFFERS);
         sums.finish_small();
         give_turn();
-        sums.finish(left.pieces);
+        sums.template finish<2>(left.pieces);
         empty[here].arrive();
         sums.add();
         if (goes_on) left.split(found);
@@ -204,8 +204,11 @@ APART_AHEAD = 0.9  # it must be this much sooner: it needs memory, and four laun
 
 
 @lru_cache(4096)
-def way_of(batch: int, m: int, n: int, k: int, processors: int) -> tuple[Way, float]:
-    """The way in which `batch` products of m x k and k x n matrices are likely sooner, and the seconds.
+def way_of(
+    batch: int, m: int, n: int, k: int, processors: int, most: int = 1 << 62
+) -> tuple[Way, float]:
+    """The way in which `batch` products of m x k and k x n matrices are likely sooner, and the seconds;
+    pieces that are kept may take `most` bytes.
 
     >>> way_of(1, 4096, 4096, 4096, 132)[0]
     Way(columns=128, swaps=False, parts=1, is_apart=True)
@@ -220,8 +223,10 @@ def way_of(batch: int, m: int, n: int, k: int, processors: int) -> tuple[Way, fl
     seconds, way = min(each)
     of_steps, of_tiles = Way(ROWS, False, 1, True), (APART_STEP, APART_TILE)
     multiplying, apart = _least(batch, m, n, k, processors, of_steps, *of_tiles)
-    taking = 10 * batch * k * (m + n) / TAKE_SPEED + APART_CALLS
-    if multiplying + taking < APART_AHEAD * seconds:
+    lines = -(-m // ROWS) + -(-n // ROWS)
+    numbers = batch * lines * ROWS * -(-k // STEP) * STEP
+    taking = 10 * numbers / TAKE_SPEED + APART_CALLS
+    if 6 * numbers <= most and multiplying + taking < APART_AHEAD * seconds:
         return apart, multiplying + taking
     return way, seconds
 
@@ -311,7 +316,7 @@ def _made(
         for array, side, begins in zip((1, 2), sides, aligned, strict=True)
     ]
     source, name = unit(
-        ("layout", "outer", "thin", "bfloat16", "pieces"),
+        ("layout", "outer", "bfloat16", "thin", "pieces"),
         "pieces",
         ENTRY,
         index=index,

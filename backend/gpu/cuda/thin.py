@@ -8,7 +8,9 @@ many rows and columns, in shared memory; while it multiplies and writes, those o
 and the rows stay where only the columns are others. Rows, columns and terms may lie anywhere in the operands,
 so that nothing is copied before. float64 is multiplied by tensor cores, whose sums are those of fused
 multiplications and additions in the same precision. So is float32, each number in three pieces of bfloat16
-(see pieces.py: what is said of errors there holds here, where one accumulator adds up all terms); or else by
+(see pieces.py), all terms of a sum by one accumulator, small products first; what is out of range is computed
+again at once. Errors of random numbers were two thirds of cuBLAS's on an H200; those of positive ones, of
+which an accumulator that cuts off makes too little, were not measured. Or else float32 is multiplied by
 threads that hold 8 x 8 sums.
 """
 
@@ -203,7 +205,7 @@ def _made(
     numbers = (tile.rows, tile.columns, *lines, depth, tile.high, tile.wide, THREADS)
     sums = ", ".join([*map(str, numbers), *(["Group_$name"] if in_pieces else [])])
     source, name = unit(
-        ("layout", "outer", "thin", *(("bfloat16", "pieces", "thin_pieces") if in_pieces else ())),
+        ("layout", "outer", "bfloat16", "thin", *(("pieces", "thin_pieces") if in_pieces else ())),
         "thin",
         GROUP + ENTRY if in_pieces else ENTRY,
         type=type_of(number),

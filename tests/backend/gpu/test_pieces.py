@@ -298,8 +298,8 @@ def test_taken_apart_before(
     monkeypatch: pytest.MonkeyPatch,
     rng: np.random.Generator,
 ) -> None:
-    """Four launches, called again and where an operand begins elsewhere; cuBLAS where there is no memory for
-    the pieces, or the kernel cannot be loaded."""
+    """Four launches, called again and where an operand begins elsewhere; cuBLAS where the kernel cannot be
+    loaded."""
     monkeypatch.setattr(tiles, "way_of", partial(with_way, is_apart=True))
     m, k, n = sizes
     x = rng.integers(-8, 9, (m, k)).astype("f4")
@@ -315,19 +315,30 @@ def test_taken_apart_before(
             found = multiply(there(one), there(y))
         assert launched == ["apart_take"] * 2 + ["apart_multiply", "apart_again"]
         np.testing.assert_array_equal(found.view(np.ndarray), x @ y)
+    with pytest.MonkeyPatch.context() as patch, launches() as launched:
+        patch.setattr(tiles, "can_start", lambda *_: False)
+        found = Product(xp, attrs, specs)(there(x), there(y))
+        np.testing.assert_array_equal(found.view(np.ndarray), x @ y)
+    assert launched == []
+
+    def short(*_: Any) -> Any:
+        raise MemoryError("no memory for pieces")
+
     empty = xp.empty
+    with monkeypatch.context() as patch:
+        patch.setattr(xp, "empty", lambda *of: short() if of[1] is np.uint8 else empty(*of))
+        with pytest.raises(MemoryError):  # as of other copies
+            multiply(there(x), there(y))
+    with launches() as launched:
+        multiply(there(x), there(y))
+    assert len(launched) == 4  # as before
 
-    def short(shape: Any, dtype: Any = float) -> Any:
-        if dtype is np.uint8:
-            raise MemoryError("no memory for pieces")
-        return empty(shape, dtype)
 
-    for patched, name, value in ((xp, "empty", short), (tiles, "can_start", lambda *_: False)):
-        with pytest.MonkeyPatch.context() as patch, launches() as launched:
-            patch.setattr(patched, name, value)
-            found = Product(xp, attrs, specs)(there(x), there(y))
-            np.testing.assert_array_equal(found.view(np.ndarray), x @ y)
-        assert launched == []
+def test_pieces_are_kept_within_memory() -> None:
+    """6 bytes for each number, rows and columns in bands of 128, terms in steps of 32."""
+    needed = 6 * (2 * 25 * 128) * (98 * 32)
+    assert way_of(1, 3136, 3136, 3136, 132, needed)[0].is_apart
+    assert not way_of(1, 3136, 3136, 3136, 132, needed - 1)[0].is_apart
 
 
 def rung(dtype: str = "float32", m: int = 9, n: int = 9, k: int = 50) -> str:

@@ -37,13 +37,14 @@ CASES: list[tuple[str, Sizes, Sizes, Sizes, Sizes]] = [
             ((), (40, 7), (3,), (2, 2, 2)),
             ((), (1,), (700,), (1,)),
             ((), (300,), (5, 63), (11,)),
+            ((2,), (140,), (130,), (16,)),
         )
     )
 ]
 
 
 WIDE = (1, 7)
-PLAIN = (0, 1, 2, 3, 4, 5)  # float32, by threads as well
+PLAIN = (0, 1, 2, 3, 4, 5, 6)  # float32, by threads as well
 
 
 class Case:
@@ -218,6 +219,39 @@ def test_a_rung(few: None, dtype: str, rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(room[..., 1], 2 * want)
 
 
+@needs_compiler
+@pytest.mark.parametrize("k", [7, 16, 24])
+def test_float32_by_threads(k: int, few: None, monkeypatch: pytest.MonkeyPatch, rng: Any) -> None:
+    """Where the option asks for plain arithmetic, and where the kernel cannot be loaded; also after a product
+    of the same shape went in pieces."""
+    x = rng.integers(-8, 9, (9, k)).astype("f4")
+    y = rng.integers(-8, 9, (k, 11)).astype("f4")
+    specs = tuple(ArraySpec(one.dtype, one.shape) for one in (x, y))
+    attrs = {"batch": ((), ()), "contracting": ((1,), (0,))}
+    asked: list[bool] = []
+
+    def made(*arguments: Any, **keywords: Any) -> CudaKernel | None:
+        found = thin(*arguments, **keywords)
+        asked.append("InPieces" not in found.source if found else False)
+        return found
+
+    monkeypatch.setattr(tiles, "thin", made)
+
+    def multiplied() -> list[bool]:
+        asked.clear()
+        with launches() as launched:
+            found = product.Product(COMPILING.xp, attrs, specs)(there(x), there(y))
+        assert launched == ["thin"]
+        np.testing.assert_array_equal(found.view(np.ndarray), x @ y)
+        return asked
+
+    assert multiplied() == [False]
+    with einloom.options(precision="ieee"):
+        assert multiplied() == [True]
+    monkeypatch.setattr(tiles, "can_start", lambda *_: False)
+    assert multiplied() == [False, True]
+
+
 def rung(dtype: str, m: int = 9, n: int = 9, k: int = 3) -> str:
     return engine_of(
         COMPILING.xp,
@@ -284,3 +318,5 @@ def test_compiles(architecture: str) -> None:
     assert ("mma.sync" in ptx) == (architecture != "compute_70")
     assert ("wgmma.mma_async" in ptx) == (architecture == "compute_90a")
     assert "sub.rn.ftz" not in ptx  # numbers are taken apart exactly all the same
+    by_threads = [Case(number, plain, *CASES[number]).kernel for number in PLAIN]
+    assert "fma.rn.ftz.f32" not in compile_all(by_threads, architecture, ("-ftz=true",))

@@ -52,31 +52,22 @@ struct Tile {
 // The pieces of a panel of floating numbers, STEP terms of ROWS places.
 template <int WIDTH>
 __device__ inline void split_left(unsigned char* to, const float (*panel)[WIDTH], Least& least) {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, t = lane % 4 * 2;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    unsigned pieces[3][2][4];
+    take_left<2, STEP>(pieces, panel, least);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        Pack<unsigned, 4> made[3];
+    for (int half = 0; half < 2; ++half)
 #pragma unroll
-        for (int k = 0; k < 2; ++k) {
-            float held[4];
-#pragma unroll
-            for (int j = 0; j < 4; ++j)
-                held[j] = panel[16 * half + j / 2 * 8 + t + j % 2][Left<BY_NUMBER, int>::row(k)];
-            const Pieces pieces(held, least);
-#pragma unroll
-            for (int piece = 0; piece < 3; ++piece)
-#pragma unroll
-                for (int j = 0; j < 2; ++j) made[piece].at[2 * j + k] = pieces.at[piece][j];
+        for (int piece = 0; piece < 3; ++piece) {
+            const Pack<unsigned, 4> four = {pieces[piece][half][0], pieces[piece][half][1],
+                                            pieces[piece][half][2], pieces[piece][half][3]};
+            ((Pack<unsigned, 4>*)to)[((warp * 2 + half) * 3 + piece) * 32 + lane] = four;
         }
-#pragma unroll
-        for (int piece = 0; piece < 3; ++piece)
-            ((Pack<unsigned, 4>*)to)[((warp * 2 + half) * 3 + piece) * 32 + lane] = made[piece];
-    }
 }
 template <int WIDTH>
 __device__ inline void split_right(unsigned char* to, const float (*panel)[WIDTH], Least& least) {
 #pragma unroll
-    for (int i = threadIdx.x; i < ROWS * (STEP / 8); i += 256) {
+    for (int i = threadIdx.x; i < ROWS * (STEP / 8); i += 2 * ROWS) {
         const int place = i / (STEP / 8), term = i % (STEP / 8) * 8;
         const EightPieces made(panel, term, place, least);
 #pragma unroll

@@ -146,6 +146,29 @@ struct Left {
     }
 };
 
+// The pieces of a panel of floating numbers that a lane multiplies, terms in their own order; of sixteen terms
+// if HALVES is 1. What is behind DEPTH terms is 0.
+template <int HALVES, int DEPTH, int WIDTH>
+__device__ inline void take_left(unsigned (&pieces)[3][2][4], const float (*panel)[WIDTH], Least& least) {
+    const int t = 2 * ((int)threadIdx.x % 4);
+#pragma unroll
+    for (int half = 0; half < HALVES; ++half)
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+            float held[4];
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                const int eight = 16 * half + j / 2 * 8;
+                held[j] = eight < DEPTH ? panel[eight + t + j % 2][Left<BY_NUMBER, int>::row(k)] : 0;
+            }
+            const Pieces made(held, least);
+#pragma unroll
+            for (int piece = 0; piece < 3; ++piece)
+#pragma unroll
+                for (int j = 0; j < 2; ++j) pieces[piece][half][2 * j + k] = made.at[piece][j];
+        }
+}
+
 // Where two terms of a column are in a plane, in bytes, counted as tensor cores know them. Lines of 64
 // bytes, whose quarters are exchanged as they are read (PTX ISA, swizzling mode of 64 bytes): eight columns
 // side by side are in all banks.
@@ -225,6 +248,8 @@ struct PieceSums {
 
     // The products of all terms of a step, the small ones first: low high, middle middle, high low, middle
     // high, high middle, high high. All but these are done at `finish_small`, all at `finish`.
+    // Of sixteen terms if HALVES is 1.
+    template <int HALVES>
     __device__ void start(const unsigned (&lhs)[3][2][4], const unsigned char* rhs) {
         const int left[6] = {2, 1, 0, 1, 0, 0}, right[6] = {0, 1, 2, 0, 1, 0};
 #ifdef EINLOOM_GROUPS
@@ -237,15 +262,15 @@ struct PieceSums {
 #pragma unroll
         for (int p = 0; p < 6; ++p)
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
+            for (int half = 0; half < HALVES; ++half) {
                 Group::multiply(part, lhs[left[p]][half], panel + (right[p] * WIDE * LINE + 32 * half) / 16,
                                 p + half > 0);
-                if (p >= 4 && half) asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+                if (p >= 4 && half + 1 == HALVES) asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
             }
 #else  // the same, slowly: where there is no such card
         double total[MANY];
         for (int j = 0; j < MANY; ++j) total[j] = 0;
-        for (int term = 0; term < STEP; ++term) {
+        for (int term = 0; term < 16 * HALVES; ++term) {
             float x[3][2];
             const int at = term % 16, lane = (int)threadIdx.x % 32 / 4 * 4 + at % 8 / 2;
             for (int piece = 0; piece < 3; ++piece)
@@ -270,7 +295,9 @@ struct PieceSums {
 #endif
     }
     // Tensor cores read the pieces of lhs in their registers until then, of which the compiler does not know:
-    // it would have others there as soon as nobody reads them. So they are read once more, for nothing.
+    // it would have others there as soon as nobody reads them. So they are read once more, for nothing: in a
+    // chain that begins with sums, which are not there before, and that the assembler keeps in this order.
+    template <int HALVES>
     __device__ void finish(const unsigned (&lhs)[3][2][4]) {
 #ifdef EINLOOM_GROUPS
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
@@ -278,8 +305,8 @@ struct PieceSums {
         for (int j = 0; j < MANY; ++j) asm volatile("" : "+f"(part[j]) :: "memory");  // not read before
         unsigned all[2] = {__float_as_uint(part[0]), __float_as_uint(part[1])};
 #pragma unroll
-        for (int k = 0; k < 24; ++k)
-            asm volatile("xor.b32 %0, %0, %1;" : "+r"(all[k % 2]) : "r"(lhs[k / 8][k / 4 % 2][k % 4]));
+        for (int k = 0; k < 12 * HALVES; ++k)
+            asm volatile("xor.b32 %0, %0, %1;" : "+r"(all[k % 2]) : "r"(lhs[k / 4 % 3][k / 12][k % 4]));
         asm volatile("{ .reg .pred seldom; setp.eq.u32 seldom, %0, %1; @seldom nanosleep.u32 0; }"
                      :: "r"(all[0]), "r"(all[1]));
 #endif
@@ -288,18 +315,20 @@ struct PieceSums {
 #pragma unroll
         for (int j = 0; j < MANY; ++j) sum[j] = plus(sum[j], part[j]);
     }
-    __device__ bool are_finite() const {
-        float all = 0;
+    static __device__ bool are_finite(const float (&x)[MANY]) {
+        float all[4] = {0, 0, 0, 0};  // which do not wait for each other
 #pragma unroll
-        for (int j = 0; j < MANY; ++j) all = ::fmaf(0.f, sum[j], all);
-        return all == 0;
+        for (int j = 0; j < MANY; ++j) all[j % 4] = ::fmaf(0.f, x[j], all[j % 4]);
+        return plus(plus(all[0], all[1]), plus(all[2], all[3])) == 0;
     }
-    __device__ bool has_small() const {
+    static __device__ bool has_small(const float (&x)[MANY]) {
         bool any = false;
 #pragma unroll
-        for (int j = 0; j < MANY; ++j) any |= ::fabsf(sum[j]) < SMALL;
+        for (int j = 0; j < MANY; ++j) any |= ::fabsf(x[j]) < SMALL;
         return any;
     }
+    __device__ bool are_finite() const { return are_finite(sum); }
+    __device__ bool has_small() const { return has_small(sum); }
     // By plain multiplications, of panels of floating numbers.
     template <int LEFT, int RIGHT>
     __device__ void add_plainly(const float (*lhs)[LEFT], const float (*rhs)[RIGHT]) {

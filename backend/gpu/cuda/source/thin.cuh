@@ -110,7 +110,7 @@ struct InThreads {
             for (int i = 0; i < TM; ++i)
 #pragma unroll
                 for (int j = 0; j < TN; ++j)
-                    sum[i][j] = ::fmaf(x[i / 4].at[i % 4], y[j / 4].at[j % 4], sum[i][j]);
+                    sum[i][j] = plus_product(x[i / 4].at[i % 4], y[j / 4].at[j % 4], sum[i][j]);
         }
     }
     __device__ void write_out(float* out, long long stride, long long rows, long long columns) const {

@@ -10,6 +10,7 @@ struct InPieces {
     static_assert(ROWS / WM * 128 == THREADS && WM == 64 && WN == COLUMNS, "each row has its group");
     static_assert(DEPTH % 8 == 0 && DEPTH <= STEP, "terms are taken apart by eight");
     static const int NEEDED = 3 * COLUMNS * LINE;  // bytes
+    static const int HALVES = DEPTH > 16 ? 2 : 1;
     unsigned char* const planes;
     const float (*lhs)[LEFT];
     const float (*rhs)[RIGHT];
@@ -22,44 +23,27 @@ struct InPieces {
     __device__ InPieces(unsigned char* room) : planes(room) {
         const Pack<unsigned, 4> zero = {0, 0, 0, 0};
         for (int i = threadIdx.x; i < 3 * COLUMNS; i += THREADS)
-            for (int term = DEPTH; term < STEP; term += 8)
+            for (int term = DEPTH; term < 16 * HALVES; term += 8)
                 *(Pack<unsigned, 4>*)(planes + i / COLUMNS * (COLUMNS * LINE) + place_of(i % COLUMNS, term))
                     = zero;
     }
     // All threads of the block, none of which needs any more what was there.
     __device__ void start(const float (*rows)[LEFT], const float (*columns)[RIGHT], bool is_new) {
         lhs = rows, rhs = columns;
-        if (is_new) split_rows();
+        if (is_new) {
+            least_of_rows = Least();
+            take_left<HALVES, DEPTH>(pieces, lhs, least_of_rows);
+        }
         Least least = least_of_rows;
         split_columns(least);
         may_be_tiny = __syncthreads_or(least.is_tiny());
-        sums.start(pieces, planes);
+        sums.template start<HALVES>(pieces, planes);
     }
     __device__ void finish() {
         sums.finish_small();
-        sums.finish(pieces);
+        sums.template finish<HALVES>(pieces);
     }
     static __device__ int row(int k) { return Left<BY_NUMBER, int>::row(k); }
-    __device__ void split_rows() {
-        least_of_rows = Least();
-        const int t = 2 * ((int)threadIdx.x % 4);
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-#pragma unroll
-            for (int k = 0; k < 2; ++k) {
-                float held[4];
-#pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    const int eight = 16 * half + j / 2 * 8;
-                    held[j] = eight < DEPTH ? lhs[eight + t + j % 2][row(k)] : 0;
-                }
-                const Pieces made(held, least_of_rows);
-#pragma unroll
-                for (int piece = 0; piece < 3; ++piece)
-#pragma unroll
-                    for (int j = 0; j < 2; ++j) pieces[piece][half][2 * j + k] = made.at[piece][j];
-            }
-    }
     // Of each sixteen columns tensor cores have 2 t and 2 t + 1 of either eight where the result has 4 t to
     // 4 t + 3.
     static __device__ int column_of(int line) {
@@ -79,8 +63,8 @@ struct InPieces {
 #endif
     }
     __device__ void write_out(float* out, long long stride, long long rows, long long columns) {
-        bool is_wrong = !are_finite();
-        if (may_be_tiny) is_wrong |= has_small();
+        bool is_wrong = !sums.are_finite(sums.part);
+        if (may_be_tiny) is_wrong |= sums.has_small(sums.part);
         if (is_wrong) multiply_plainly();
         const bool is_whole = rows >= ROWS && columns >= COLUMNS && stride % 4 == 0 && is_aligned<4>(out);
         if (is_whole) write<true>(out, stride, rows, columns);
@@ -102,18 +86,6 @@ struct InPieces {
                 if (IS_WHOLE) *(Pack<float, 4>*)(out + r * stride + c) = four(k, j);
                 else if (r < rows) write_some<4>(out + r * stride + c, four(k, j), columns - c);
             }
-    }
-    __device__ bool are_finite() const {
-        float all[4] = {0, 0, 0, 0};  // which do not wait for each other
-#pragma unroll
-        for (int j = 0; j < COLUMNS / 2; ++j) all[j % 4] = ::fmaf(0.f, sums.part[j], all[j % 4]);
-        return all[0] + all[1] + (all[2] + all[3]) == 0;
-    }
-    __device__ bool has_small() const {
-        bool any = false;
-#pragma unroll
-        for (int j = 0; j < COLUMNS / 2; ++j) any |= ::fabsf(sums.part[j]) < SMALL;
-        return any;
     }
     // By plain multiplications, of the floating numbers: those of this thread.
     __device__ void multiply_plainly() {
