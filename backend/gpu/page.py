@@ -23,7 +23,7 @@ _ON_H200 = """
 RAN: dict[str, str] = dict.fromkeys(_ON_H200.split(), "NVIDIA H200, 2026-11-27")
 """Card and date of the last complete run of an op's laws on a GPU; an op that is not here has run on none."""
 for _op in ("dot_general", "dot_general_add", "matmul", "sum_product"):
-    RAN[_op] += ", but for float32 in pieces as it is now"
+    RAN[_op] += ", in pieces 2026-11-28"
 WAYS = {
     "elementwise": "ufuncs of CuPy, one launch each",
     "structural": "copies of CuPy",

@@ -209,13 +209,13 @@ def test_pieces(name: str, holds: str, rng: np.random.Generator) -> None:
     want = wide.astype("f4")
     is_finite = gpu.xp.isfinite(want)
     most_of = gpu.xp.einsum(equation, *(gpu.xp.abs(finite(gpu.xp, one)) for one in (a, b)))
-    is_told = ~is_finite & (most_of < 3e38)  # beyond, infinities of float32 may cancel
+    # beyond, infinities of float32 may cancel, or meet where double precision has a number
+    is_finite, is_told = is_finite & (most_of < 3e38), ~is_finite & (most_of < 3e38)
     memory = gpu.xp.empty(a.size + 1, "f4")[1:].reshape(a.shape)  # where nothing is read at once
     memory[...] = a
     for one in (a, a, memory):
         found = einloom.einsum(equation, one, b)
         gpu.xp.testing.assert_array_equal(found[is_told], want[is_told])
-        assert not bool(gpu.xp.isfinite(found[~is_finite]).any())
         if holds == "integers":
             gpu.xp.testing.assert_array_equal(found, want)
         error = gpu.xp.abs(found - wide)[is_finite]
