@@ -20,7 +20,7 @@ from .._base.log import log
 from .._base.options import cache_dir, num_threads
 from . import processor
 
-VERSION = 6  # of the fields and of what they mean
+VERSION = 7  # of the fields and of what they mean
 FILE = "cost_model.json"
 THREADED = 1 << 18  # multiplications of one product from which BLAS uses its threads
 AT_ONCE = 512  # multiplications of one product below which the call itself takes longest

@@ -108,10 +108,15 @@ def tune(save: bool = True) -> CostModel:
         OSError: the cache folder cannot be written.
     """
     found, model = measured(), shipped()
-    for group in GROUPS:
-        candidate = model._replace(**{name: getattr(found, name) for name in group})
-        if candidate != model and _is_better(group, _ratios(candidate, model)):
-            model = candidate
+    try:
+        for group in GROUPS:
+            candidate = model._replace(**{name: getattr(found, name) for name in group})
+            if candidate != model and _is_better(group, _ratios(candidate, model)):
+                model = candidate
+    except BaseException:  # nobody is to go on with what was only tried
+        MODELS.use(None)
+        clear_caches()
+        raise
     if save and model == shipped():
         forget()
     elif save:

@@ -239,6 +239,18 @@ def test_what_makes_nothing_sooner_is_not_taken(
     assert not list(folder.iterdir())
 
 
+def test_what_is_interrupted_leaves_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(candidate: CostModel, model: CostModel) -> list[float]:
+        MODELS.use(candidate)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "measured", lambda: OTHER)
+    monkeypatch.setattr(tuning, "_ratios", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        einloom.tune()
+    assert MODELS.current == shipped()
+
+
 def test_trials_are_made_by_both_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same contraction, small, by one tree and two models, in turns."""
     small = [
