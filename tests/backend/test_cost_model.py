@@ -278,6 +278,20 @@ def test_plans_follow_the_model() -> None:
     assert plan_matrices(step, orders).calls == 300
 
 
+@pytest.mark.parametrize(("side", "is_packed"), [(128, False), (8, True)])
+def test_products_of_slices(side: int, is_packed: bool) -> None:
+    """A result that would be copied into its order is computed in slices instead, unless it is small: that of
+    an operator in the middle, as in an environment of DMRG."""
+    sizes = {0: side, 1: side, 2: 5, 3: 2, 4: 5, 5: 2}
+    step = Contraction(sizes, (), (0, 1), (2, 3), (4, 5))
+    orders = ((4, 5, 0, 1), (4, 2, 3, 5), (0, 3, 1, 2))
+    found = plan_matrices(step, orders, CostModel())
+    assert found.packed == (False, True, is_packed)
+    assert found.calls == (1 if is_packed else 2 * side)
+    slow = plan_matrices(step, orders, CostModel(strided=0.3))
+    assert slow.packed == (False, True, True)
+
+
 def test_plans_are_looked_up() -> None:
     sizes = {0: 30, 1: 20, 2: 50}
     step, again = (Contraction(dict(sizes), (), (0,), (2,), (1,)) for _ in range(2))
