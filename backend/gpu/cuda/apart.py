@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .groups import FEATURES, GROUP, group
 from .kernel import CudaKernel, blocks_of, kept
 from .layout import Layout, index_type, layout
-from .pieces import GAP, ROWS, STEP, THREADS, Way, lies_along
+from .pieces import GAP, ROWS, STEP, THREADS, Way, dealt, lies_along
 from .text import unit
 from .thin import Axes
 
@@ -233,22 +233,12 @@ def apart(batch: Axes, rows: Axes, columns: Axes, summed: Axes, way: Way, proces
 
 
 def _made(batch: Axes, rows: Axes, columns: Axes, summed: Axes, way: Way, processors: int) -> Apart:
-    sides = [layout(rows[0], rows[1]), layout(columns[0], columns[2])]
-    across = sides[1].count
-    numbers = [sides[0].count * across, 0, across, 1]  # from matrix to matrix, part, row, column
-    if way.swaps:
-        batch, summed = ((axes[0], axes[2], axes[1]) for axes in (batch, summed))
-        sides.reverse()
-        numbers[2:] = 1, across
-    of_batch, of_summed = layout(*batch), layout(*summed)
-    numbers[1] = of_batch.count * numbers[0]
-    bands = tuple(-(-side.count // ROWS) for side in sides)
+    assert way.columns == ROWS
+    deal = dealt(batch, rows, columns, summed, way)
+    of_batch, *sides, of_summed = deal.layouts
+    bands, count, numbers, index = deal.tiles, deal.units, deal.apart, deal.number
     steps = -(-of_summed.count // STEP)
     panels = of_batch.count * bands[0] * steps, of_batch.count * bands[1] * steps
-    count = of_batch.count * bands[0] * bands[1] * way.parts
-    behind = sides[0].count + sides[1].count + 2 * ROWS  # a tile may end behind the last
-    reach = layout((way.parts * numbers[1] + count + behind,), (1,))
-    index = index_type(of_batch, *sides, of_summed, reach)
     swaps = "true" if way.swaps else "false"
     common = {"threads": THREADS, "gap": GAP}
     names = ("rhs", "lhs") if way.swaps else ("lhs", "rhs")
@@ -267,7 +257,7 @@ def _made(batch: Axes, rows: Axes, columns: Axes, summed: Axes, way: Way, proces
         PANELS * (PANEL + 16),
         FEATURES,
     )
-    axes = (of_batch, *sides, of_summed)
+    axes = deal.layouts
     source, name = unit(
         FILES,
         "apart_again",
@@ -290,7 +280,13 @@ def _made(batch: Axes, rows: Axes, columns: Axes, summed: Axes, way: Way, proces
         index != "int",
     )
     taken = [
-        _taken(name, layout(batch[0], batch[1 + k]), sides[k], layout(summed[0], summed[1 + k]), k)
+        _taken(
+            name,
+            layout(deal.batch[0], deal.batch[1 + k]),
+            sides[k],
+            layout(deal.summed[0], deal.summed[1 + k]),
+            k,
+        )
         for k, name in enumerate(names)
     ]
     return Apart(taken[0], taken[1], multiply, again, panels, count)

@@ -285,6 +285,47 @@ def pieces(
     return found
 
 
+class Dealt(NamedTuple):
+    """A product as its tiles know it: their rows are columns of the result where the way swaps.
+
+    Attributes:
+        batch, summed: as they were given, strides of what has the rows first.
+        layouts: of the batch, rows, columns and terms.
+        tiles: how many the rows and the columns have.
+        units: parts of tiles in all.
+        apart: numbers from matrix to matrix of the result, part, row and column.
+        number: type of all these in CUDA.
+    """
+
+    batch: Axes
+    summed: Axes
+    layouts: tuple[Layout, Layout, Layout, Layout]
+    tiles: tuple[int, int]
+    units: int
+    apart: tuple[int, ...]
+    number: str
+
+
+def dealt(batch: Axes, rows: Axes, columns: Axes, summed: Axes, way: Way) -> Dealt:
+    """What a way makes of a product."""
+    sides = [layout(rows[0], rows[1]), layout(columns[0], columns[2])]
+    across, size = sides[1].count, sides[0].count * sides[1].count
+    steps = (across, 1)
+    if way.swaps:
+        batch, summed = ((axes[0], axes[2], axes[1]) for axes in (batch, summed))
+        sides.reverse()
+        steps = (1, across)
+    of_batch, of_summed = layout(*batch), layout(*summed)
+    whole = of_batch.count * size
+    tiles = -(-sides[0].count // ROWS), -(-sides[1].count // way.columns)
+    count = of_batch.count * tiles[0] * tiles[1] * way.parts
+    behind = sides[0].count + ROWS + sides[1].count + way.columns  # a tile may end behind the last
+    reach = layout((way.parts * whole + count + behind,), (1,))
+    index = index_type(of_batch, *sides, of_summed, reach)
+    layouts = (of_batch, sides[0], sides[1], of_summed)
+    return Dealt(batch, summed, layouts, tiles, count, (size, whole, *steps), index)
+
+
 def _made(
     batch: Axes,
     rows: Axes,
@@ -295,22 +336,12 @@ def _made(
     aligned: tuple[bool, bool],
 ) -> CudaKernel:
     wide, parts = way.columns, way.parts
-    sides = [layout(rows[0], rows[1]), layout(columns[0], columns[2])]
-    across = sides[1].count
-    numbers = [sides[0].count * across, 0, across, 1]  # from matrix to matrix, part, row, column
+    deal = dealt(batch, rows, columns, summed, way)
+    of_batch, of_rows, of_columns, of_summed = deal.layouts
+    tiles, count, numbers, index = deal.tiles, deal.units, deal.apart, deal.number
+    sides = of_rows, of_columns
     if way.swaps:
-        batch, summed = ((axes[0], axes[2], axes[1]) for axes in (batch, summed))
-        sides.reverse()
         aligned = aligned[1], aligned[0]
-        numbers[2:] = 1, across
-    of_batch, of_summed = layout(*batch), layout(*summed)
-    of_rows, of_columns = sides
-    numbers[1] = of_batch.count * numbers[0]
-    tiles = -(-of_rows.count // ROWS), -(-of_columns.count // wide)
-    count = of_batch.count * tiles[0] * tiles[1] * parts
-    behind = of_rows.count + ROWS + of_columns.count + wide  # a tile may end behind the last
-    reach = layout((parts * numbers[1] + count + behind,), (1,))
-    index = index_type(of_batch, of_rows, of_columns, of_summed, reach)
     lies = [
         _lies(of_summed, of_batch, array, side, begins)
         for array, side, begins in zip((1, 2), sides, aligned, strict=True)
