@@ -36,7 +36,7 @@ from .in_line import InLine, in_line
 from .lower import is_view
 from .network import Network
 from .notation import Notation, resolve
-from .once import for_few_calls
+from .once import FewCalls, for_few_calls
 from .plan import Plan
 from .plan_cache import name_of
 
@@ -163,7 +163,7 @@ def einsum(
         # the fast way: plain arrays and an equation seen before
         key = _key(operands[0], arrays, out, asked)
         if key is not None:
-            expression = _EXPRESSIONS.get(key)
+            expression = _known(key, arrays)
             if expression is not None:
                 if is_plain:
                     _remember(operands[0], expression)
@@ -197,7 +197,7 @@ def einsum(
     expression = None
     if key is None:
         key = _key(notation, checked, out, asked._replace(optimize=hashable_path(optimize)))
-        expression = _EXPRESSIONS.get(key) if key is not None else None
+        expression = _known(key, checked) if key is not None else None
     if expression is None:
         with collected_later() if _is_prepared_soon(optimize, len(checked)) else nullcontext():
             plan = _planned(notation, checked, out, asked)
@@ -230,6 +230,16 @@ def _first(text: str, arrays: tuple[Any, ...]) -> Any:
     return first_result(text, arrays)
 
 
+def _known(key: Any, arrays: Any) -> Expression | InLine | None:
+    """What was prepared for such a call; this one counts, where kernels come with one of them."""
+    found = _EXPRESSIONS.get(key)
+    if isinstance(found, FewCalls):
+        found.calls_left -= 1
+        if found.calls_left <= 0:
+            found = _EXPRESSIONS.replace(key, found, found.next(arrays))
+    return found
+
+
 def _keep_recent(text: str, fast: Callable[..., Any]) -> None:
     """For calls of this equation with arrays of a device."""
     _RECENT.put(text, (get_options(), fast))
@@ -245,10 +255,27 @@ def _remember(text: str, expression: Expression | InLine) -> None:
         if not expression._fits(arrays):
             return None
         made = cast(Callable[..., Any], expression.fast)
+        if isinstance(expression, FewCalls) and not expression.is_settled:
+            made = _counting(text, expression, made)
         _RECENT.put(text, (now, made))
         return made(*arrays)
 
     _RECENT.put(text, (now, fast))
+
+
+def _counting(text: str, expression: FewCalls, made: Callable[..., Any]) -> Callable[..., Any]:
+    """`made`, and its calls count; the last one goes the long way, which looks for what follows."""
+
+    def counting(*arrays: Any) -> Any:
+        if expression.calls_left <= 1:
+            _RECENT.items.pop(text, None)
+            return None
+        result = made(*arrays)
+        if result is not None:
+            expression.calls_left -= 1
+        return result
+
+    return counting
 
 
 def einsum_path(

@@ -1,17 +1,23 @@
-"""Whether a contraction that is called a few times should wait for compiled kernels to be loaded.
+"""How long a contraction that may be called a few times does without compiled kernels.
 
-Loading takes `options.patience` seconds, thousands of times as long as many a contraction. Kernels that add
-up in another order than BLAS round otherwise, so they cannot come later, once it has proved worth it: a call
-would give other bits than the one before. So `einsum` has them where the cost model says that they save a
-part of that in every call, or most of what a call takes that is not short; `compile`, whose expressions are
-kept, has them always. What decides is shapes, dtypes and options, nothing else.
+Loading them takes `options.patience` seconds, thousands of times as long as many a contraction, or a
+thirtieth of that where they are kept on disk. Kernels that add up in another order than BLAS round otherwise.
+So `einsum` has them from the first call where the cost model says that they save a part of that in every
+call, or most of what a call takes that is not short. Else it does without until calls of this equation and
+these shapes have lost as much as loading takes, by the cost model, and has them from then on: nobody waits
+twice as long as had they been there from the first call, and the bits change once, at a call whose number
+shapes, dtypes, options and what is kept on disk decide, never a clock. `compile`, whose expressions are kept,
+has them always.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from .._base.options import PATIENCE, get_options, options
+from ..backend.cpu.jit import NotKept, kept_only
+from ..backend.cpu.patience import loading_seconds
 from ..backend.prediction import ProductSeconds, predict_lanes, product_seconds
 from ..program.chains import product_groups
 from ..program.ir import Program
@@ -22,6 +28,51 @@ from .plan import Plan
 CALLS = 50  # in which the kernels should have saved what loading them takes: a loop of a script
 SHARE = 3 / 4  # of what a call takes without them: saving that is worth waiting for
 SHORT = 1 / 256  # of the time of loading: calls that take less have no kernels
+SEEN = 8  # calls before it is weighed what they lose: that takes as long as a call or two
+LITTLE = 1 / 20  # of what a call takes: for less the bits never change
+
+
+class FewCalls(Expression):
+    """An expression without kernels that round otherwise than BLAS.
+
+    calls_left: after how many calls it is to be looked at again, by `next`; infinite once that is settled. A
+        call of another thread that is not counted only puts it off.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan, at_once=False)
+        self.calls_left: float = SEEN
+        self._saved: float | None = None  # seconds of each call
+
+    @property
+    def is_settled(self) -> bool:
+        return math.isinf(self.calls_left)
+
+    def next(self, arrays: Any) -> Expression:
+        """What is to be called from now on, for `arrays` or others like these."""
+        if self._saved is None:
+            loading = loading_seconds()
+            plain, self._saved = _seconds(self.plan, get_options().small)
+            calls = loading / self._saved if self._saved > LITTLE * plain else math.inf
+            self.calls_left = calls - SEEN
+            if self.calls_left > 0:
+                return self
+        return self._with_kernels(arrays)
+
+    def _with_kernels(self, arrays: Any) -> Expression:
+        """Those that are not kept, so that a compiler would be loaded, are put off until calls have lost as
+        much as that takes."""
+        loading, patience = loading_seconds(), get_options().patience
+        found = Expression(self.plan, at_once=False)
+        if loading < patience:
+            assert self._saved is not None
+            try:
+                with kept_only(), options(threads=1):
+                    found.contract(arrays)
+            except NotKept:
+                self.calls_left = (patience - loading) / self._saved
+                return self
+        return found
 
 
 def for_few_calls(plan: Plan) -> Expression:
@@ -30,30 +81,38 @@ def for_few_calls(plan: Plan) -> Expression:
     if now.asks_for_kernels or not now.patience or _are_worth_it(plan, now.patience, now.small):
         return Expression(plan, at_once=False)
     with options(provider="plain"):
-        return Expression(plan, at_once=False)
+        return FewCalls(plan) if plan.cost >= now.small else Expression(plan, at_once=False)
 
 
 def _are_worth_it(plan: Plan, loading: float, small: float) -> bool:
+    """From the first call on."""
     if loading >= PATIENCE and are_left_to_blas(plan):
         return False  # as the first call was
     program, times = plan.program, plan.n_slices
     products = _products(program)
+    plain = math.fsum(one.plain for one in products.values()) * times
+    least = math.fsum(min(one) for one in products.values()) * times
+    return save_enough(plain, least, loading) and save_enough(
+        plain, plain - _saved(program, products, small) * times, loading
+    )
+
+
+def _seconds(plan: Plan, small: float) -> tuple[float, float]:
+    """What products of a call take without kernels, and how much of it these would save."""
+    products = _products(plan.program)
     plain = math.fsum(one.plain for one in products.values())
+    return plain * plan.n_slices, _saved(plan.program, products, small) * plan.n_slices
 
-    def is_enough(seconds: float) -> bool:
-        return save_enough(plain * times, seconds * times, loading)
 
-    if not is_enough(math.fsum(min(one) for one in products.values())):
-        return False
+def _saved(program: Program, products: dict[int, ProductSeconds], small: float) -> float:
+    """Seconds that kernels save, each product alone or in groups."""
     compiled = {at: one.compiled for at, one in products.items()}
-    if is_enough(math.fsum(compiled.values())):
-        return True
     for group in product_groups(program, max(1, small)):
         members = [at for at in group.members if at in compiled]
         seconds = predict_lanes(group.plan).seconds
         if seconds < math.fsum(compiled[at] for at in members):
             compiled |= {at: seconds / len(members) for at in members}
-    return is_enough(math.fsum(compiled.values()))
+    return math.fsum(products[at].plain - seconds for at, seconds in compiled.items())
 
 
 def save_enough(plain: float, compiled: float, loading: float) -> bool:

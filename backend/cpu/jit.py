@@ -34,6 +34,27 @@ def is_loaded() -> bool:
     return bool(_LOADED) or bare.has_begun()
 
 
+class NotKept(Exception):
+    """A kernel is not kept on disk, and was not to be compiled."""
+
+
+_here = threading.local()  # .kept_only is set within it
+
+
+@contextmanager
+def kept_only() -> Iterator[None]:
+    """Within it this thread compiles nothing: `NotKept` where it would have to.
+
+    Others do, also for it, so that it is to work alone; and a kernel that numba was asked for once in this
+    process is compiled for other arguments, too.
+    """
+    _here.kept_only = True
+    try:
+        yield
+    finally:
+        _here.kept_only = False
+
+
 class Kernel:
     """A function compiled by numba at its first call; it releases the GIL.
 
@@ -58,6 +79,8 @@ class Kernel:
         return dispatcher(*arguments)
 
     def _compiled(self) -> Callable[..., Any]:
+        if getattr(_here, "kept_only", False):
+            raise NotKept(self.__name__)
         with _LOCK:
             if self._dispatcher is None:
                 self._dispatcher = (_twin if self.twin else _dispatcher)(self.function)

@@ -53,13 +53,19 @@ _SPENT = _Spent()
 register(NAME, _SPENT)
 
 
+def loading_seconds() -> float:
+    """What loading kernels is thought to take."""
+    if not bare.are_kept():
+        return get_options().patience
+    return get_options().patience * (SOONER if objects.are_linked_here() else SOON)
+
+
 def too_early() -> bool:
     """Whether NumPy should do this, inside `counted`."""
     now, spent = get_options(), _SPENT.seconds
     if now.small <= 0 or spent >= now.patience or is_loaded():
         return False
-    part = SOONER if objects.are_linked_here() else SOON
-    return spent < now.patience * part or not bare.are_kept()
+    return spent < loading_seconds()
 
 
 @contextmanager

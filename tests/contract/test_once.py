@@ -1,9 +1,11 @@
-"""einsum waits for kernels where they save enough; its bits do not depend on whether they are compiled."""
+"""einsum has kernels from the first call where they save enough, else once doing without has cost as much."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,12 @@ import pytest
 
 import einloom
 from einloom import options
+from einloom.backend.cost_model import MODELS, CostModel
+from einloom.backend.cpu import jit
 from einloom.contract import once
+from einloom.contract.expression import Expression
 
+einsum_module = import_module("einloom.contract.einsum")  # the package has a function of that name
 SMALL = 1 << 18
 
 SCRIPT = """
@@ -87,3 +93,148 @@ def test_einsum_follows_patience(rng: np.random.Generator) -> None:
         at_once = einloom.einsum("ki,kj->ij", x, y)
     np.testing.assert_allclose(patient, at_once, rtol=1e-12)
     assert np.array_equal(patient, x.T @ y)
+
+
+# ---- kernels that come later -------------------------------------------------------------------
+
+THIN = ("ki,kj->ij", (900, 17), (900, 1000))  # strips save half of a call
+SQUARE = ("ij,jk->ik", (100, 100), (100, 100))  # nothing is saved
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """As a process that has loaded no kernel, where kernels are kept: loading takes a millisecond. By the
+    general model of costs, whatever the processor."""
+    einloom.clear_caches()
+    MODELS.use(CostModel())
+    monkeypatch.setattr(once, "loading_seconds", lambda: 1e-3)
+    with options(patience=0.5, small=SMALL):
+        yield
+    einloom.clear_caches()
+    MODELS.use(None)
+
+
+def seen(equation: str, *operands: Any) -> tuple[Any, Any]:
+    """The result of a call, and what was prepared for it."""
+    result = einloom.einsum(equation, *operands)
+    kept = list(einsum_module._EXPRESSIONS._items.values())
+    return result, kept[-1] if kept else None
+
+
+def operands_of(case: Any, rng: np.random.Generator) -> tuple[str, Any, Any]:
+    equation, *shapes = case
+    return (equation, *(rng.random(shape) for shape in shapes))
+
+
+@pytest.mark.usefixtures("patient")
+def test_kernels_come_when_their_loading_is_lost(rng: np.random.Generator) -> None:
+    """At a call whose number the cost model tells; the bits are those of `compile` from then on."""
+    call = operands_of(THIN, rng)
+    plain, saved = once._seconds(einloom.plan(*THIN, dtype="f8"), SMALL)
+    assert 0 < saved < plain
+    plan = einloom.plan(*call)
+    last = 1 + max(once.SEEN, -int(-1e-3 // saved))  # the first call is not counted
+    results, kinds = [], []
+    for _ in range(last + 3):
+        result, found = seen(*call)
+        results.append(result)
+        kinds.append(type(found))
+    at = kinds.index(Expression)
+    assert abs(at - last) <= 1
+    assert {*kinds[1:at]} == {once.FewCalls}
+    assert {*kinds[at:]} == {Expression}
+    assert all(np.array_equal(x, call[1].T @ call[2]) for x in results[:at])
+    compiled = einloom.compile(plan)(*call[1:])
+    assert all(np.array_equal(x, compiled) for x in results[at:])
+    np.testing.assert_allclose(results[0], results[-1], rtol=1e-12)
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("keywords", [{}, {"order": "C"}, {"optimize": "greedy"}])
+def test_that_number_is_the_same_every_time(keywords: Any, rng: np.random.Generator) -> None:
+    """Calls by the fast way count as those that go the long one do."""
+    numbers = set()
+    for _ in range(2):
+        einloom.clear_caches()
+        call, kinds = operands_of(THIN, rng), []
+        for _ in range(60):
+            einloom.einsum(*call, **keywords)
+            kinds += map(type, list(einsum_module._EXPRESSIONS._items.values())[-1:])
+        numbers.add(kinds.index(Expression))
+    assert len(numbers) == 1
+
+
+@pytest.mark.usefixtures("patient")
+def test_where_nothing_is_saved_no_call_counts_any_more(rng: np.random.Generator) -> None:
+    call = operands_of(SQUARE, rng)
+    for _ in range(2 * once.SEEN):
+        _, found = seen(*call)
+    assert type(found) is once.FewCalls
+    assert found.is_settled
+    assert einsum_module._RECENT.items[call[0]][1] is found.fast
+
+
+@pytest.mark.usefixtures("patient")
+def test_small_contractions_never_count(rng: np.random.Generator) -> None:
+    x = rng.random((8, 8))
+    for _ in range(3):
+        _, found = seen("ij,jk->ik", x, x)
+    assert type(found) is Expression
+
+
+@pytest.mark.usefixtures("patient")
+def test_endless_patience(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(once, "loading_seconds", lambda: float("inf"))
+    call = operands_of(THIN, rng)
+    with options(patience=float("inf")):
+        for _ in range(4 * once.SEEN):
+            result, found = seen(*call)
+    assert type(found) is once.FewCalls
+    assert np.array_equal(result, call[1].T @ call[2])
+
+
+@pytest.mark.usefixtures("patient")
+def test_kernels_that_are_not_kept_are_put_off(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No call waits for a compiler until as much is lost as that takes."""
+    contract, asked = Expression.contract, []
+
+    def refused(self: Expression, *arguments: Any) -> Any:
+        if type(self) is Expression and getattr(jit._here, "kept_only", False):
+            asked.append(self)
+            raise jit.NotKept("multiply_strips")
+        return contract(self, *arguments)
+
+    monkeypatch.setattr(Expression, "contract", refused)
+    call = operands_of(THIN, rng)
+    for _ in range(60):
+        result, found = seen(*call)
+    assert len(asked) == 1
+    assert type(found) is once.FewCalls
+    assert not found.is_settled
+    assert np.array_equal(result, call[1].T @ call[2])
+    found.calls_left = 1
+    monkeypatch.setattr(once, "loading_seconds", lambda: 0.5)
+    result, found = seen(*call)
+    assert type(found) is Expression
+    np.testing.assert_allclose(result, call[1].T @ call[2], rtol=1e-12)
+
+
+@pytest.mark.usefixtures("patient")
+def test_several_threads_at_once(rng: np.random.Generator) -> None:
+    call = operands_of(THIN, rng)
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: einloom.einsum(*call), range(200)))
+    expected = call[1].T @ call[2]
+    for result in results:
+        np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
+def test_a_kernel_that_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within `kept_only` it is not compiled, and after it it may be."""
+    made = jit.Kernel(lambda x: x)
+    monkeypatch.setattr(jit, "_dispatcher", lambda function: function)
+    with jit.kept_only(), pytest.raises(jit.NotKept):
+        made(7)
+    assert made(7) == 7

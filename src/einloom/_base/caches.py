@@ -77,6 +77,14 @@ class Cache(Generic[V]):
                 self._weight -= self._weight_of(dropped)
             return kept
 
+    def replace(self, key: Hashable, old: V, value: V) -> V:
+        """The same, but `value` takes the place of `old`, if it is still there."""
+        with self._lock:
+            if self._items.get(key) is old:
+                del self._items[key]
+                self._weight -= self._weight_of(old)
+        return self.put(key, value)
+
     def _weight_of(self, value: V) -> int:
         return 1 if self._weigh is None else self._weigh(value)
 
