@@ -33,7 +33,7 @@ from ..backend.cpu.patience import counted, too_early
 from ..backend.cpu.quiet import quietly
 from ..backend.matrices import contraction_of, is_tall
 from ..backend.spec import LARGE, ArraySpec, Axes, Shape
-from ..program.passes.layout_assignment import along
+from ..program.passes.layout_assignment import SOME, along
 from .cost import size_of
 from .delivery import CHECK_FROM
 from .plan import Plan
@@ -429,7 +429,7 @@ def _as_shown(
 ) -> ArraySpec:
     """The result of a product without sums in the order that the layout pass gives it: it is made as it is
     shown."""
-    if made.nbytes >= LARGE:
+    if made.nbytes >= SOME:
         step, left, right = contraction_of(known_dims(one.attrs, lhs.shape, rhs.shape), lhs, rhs)
         order = along(step, (left, right), order)
     return made if order == tuple(range(len(order))) else replace(made, layout=order)

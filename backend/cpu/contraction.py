@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Literal
 
@@ -23,15 +25,18 @@ from ..matrices import (
     panel_seconds,
     plan_decided,
 )
+from ..outer import lines_of
 from ..protocol import Kernel
-from ..spec import ArraySpec, Axes, compute_dtype
+from ..spec import ArraySpec, Axes, Shape, compute_dtype
 from . import blocked, loops, strips, sum_product, sums
 from .buffers import allocator
 from .cast import bind_cast
-from .fused import bind_alone, bind_fused, fused_scratch_bytes
+from .fused import Elementwise, bind_alone, bind_fused, fused_scratch_bytes
+from .jit import NotKept, kept_only
 from .matrices import bind_matrices, packed_bytes
 from .matrices import uses_threads as matrices_use_threads
 from .pairs import are_mixed, as_pairs, bind_pairs, pays
+from .patience import loading_seconds
 from .quiet import fill
 from .sharing import BLAS
 
@@ -52,6 +57,7 @@ HALF = 1 << 21  # multiplications per matrix of half precisions from which they 
 NARROW = 32  # least rows, columns and contracted elements of such a matrix
 LARGER = 4  # times `small`: elements of a product without sums from which it is worth a compiler
 FREQUENT = 8  # of `small`: elements from which it is where it is asked for often
+SHARED = 2  # of `small`: elements from which threads share it then
 
 
 def dot_engine(
@@ -389,9 +395,10 @@ def dot_scratch_bytes(
         return sums.sums_bytes(dims, inputs, output, threads or num_threads())
     if engine == "multiply":
         plan = _large_multiply(output)
+        copies = _lines(dims, inputs, output)[1]
         if plan is None:
-            return 0
-        return fused_scratch_bytes(plan, (0, 1), 0, threads or num_threads())
+            return copies
+        return copies + fused_scratch_bytes(plan, (0, 1), 0, threads or num_threads())
     if engine == "loops":  # tables, and packed operands where strides are no whole elements
         return 16 * (loops.TILE + dims.k) + lhs.nbytes + rhs.nbytes
     if engine == "sum product":
@@ -407,6 +414,25 @@ def _bind_zeros(output: ArraySpec) -> Kernel:
         return out
 
     return run
+
+
+def _lines(
+    dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec
+) -> tuple[tuple[Shape | None, Shape | None], int]:
+    """To which shape each operand of a product without sums is repeated and copied, its axes being those of
+    the result as they lie in memory; None for one that is read where it lies. And the bytes of all copies."""
+    step, orders = _step(dims, inputs, output)
+    lhs, rhs = (tuple(x for x in order or () if x not in step.contracted) for order in orders[:2])
+    out = orders[2] or ()
+    found = lines_of(step.sizes, lhs, rhs, out)
+    first = len(out) - found.axes
+    left, right = (
+        tuple(step.sizes[x] if at >= first or x in order else 1 for at, x in enumerate(out))
+        if is_copied
+        else None
+        for order, is_copied in zip((lhs, rhs), found.copied, strict=True)
+    )
+    return (left, right), sum(math.prod(x) for x in (left, right) if x) * step.itemsize
 
 
 def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
@@ -431,13 +457,18 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
     large = None if plan is None else bind_fused(plan)
     often = None if large is not None else _bind_often(ArraySpec(output.dtype, shape))
     multiply = often or partial(fill, np.multiply)
+    (lhs_wide, rhs_wide), _ = _lines(dims, inputs, output)
     # fewer axes take NumPy less time, where the arrays show them
     merged = ((dims.batch, dims.m, 1), (dims.batch, 1, dims.n), (dims.batch, dims.m, dims.n))
-    is_plain = not lhs_perm and not rhs_perm and output.layout is None
+    is_plain = not (lhs_perm or rhs_perm or lhs_wide or rhs_wide) and output.layout is None
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         left = (lhs.transpose(lhs_perm) if lhs_perm else lhs).reshape(lhs_view)
         right = (rhs.transpose(rhs_perm) if rhs_perm else rhs).reshape(rhs_view)
+        if lhs_wide is not None:
+            left = np.ascontiguousarray(np.broadcast_to(left, lhs_wide))
+        if rhs_wide is not None:
+            right = np.ascontiguousarray(np.broadcast_to(right, rhs_wide))
         # always an array, never a scalar
         target = make() if out is None else out if output.layout is None else out.transpose(order)
         if large is not None:
@@ -456,32 +487,58 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
     return run
 
 
-def _bind_often(result: ArraySpec) -> Callable[[Any, Any, Any], None] | None:
+class _Often:
     """`often(left, right, out)` for a product without sums of medium size. NumPy takes less time for it than
     loading a kernel does, but it may be asked for again and again: the kernel, which gives the same bits,
-    comes when NumPy took `options.patience` seconds for this product alone. None where NumPy is as fast, or
-    other bits would come."""
-    plan = _product_of(result)
-    run = bind_alone(plan) if result.size >= max(1, get_options().small / FREQUENT) else None
-    if run is None:
-        return None
-    spent = 0.0
+    comes when NumPy took as long for this product alone; one that is not kept, so that a compiler would be
+    loaded, when it took as long as that takes."""
 
-    def often(left: Any, right: Any, out: Any) -> None:
-        nonlocal spent
-        if spent >= get_options().patience and run((out,), (left, right)):
+    def __init__(self, kernel: Elementwise, threads: int | None) -> None:
+        self.kernel, self.threads = kernel, threads
+        self.spent = 0.0  # seconds of NumPy
+        self.is_kept = True  # as far as is known
+        self.is_loaded = False
+
+    def __call__(self, left: Any, right: Any, out: Any) -> None:
+        if (self.is_loaded or self._is_loaded_now()) and self._compiled(left, right, out):
             return
         start = time.perf_counter()
         fill(np.multiply, left, right, out)
-        spent += time.perf_counter() - start
+        self.spent += time.perf_counter() - start
 
-    return often
+    def _is_loaded_now(self) -> bool:
+        """Whether it is time to load it."""
+        return self.spent >= (loading_seconds() if self.is_kept else get_options().patience)
+
+    def _compiled(self, left: Any, right: Any, out: Any) -> bool:
+        """False where a compiler would have to be loaded, or no kernel reads such arrays."""
+        threads = self.threads if self.is_loaded else 1
+        try:
+            with nullcontext() if self.is_loaded or not self.is_kept else kept_only():
+                done = self.kernel((out,), (left, right), threads)
+        except NotKept:
+            self.is_kept = False
+            return self._is_loaded_now() and self._compiled(left, right, out)
+        self.is_loaded = self.is_loaded or done
+        return done
+
+
+def _bind_often(result: ArraySpec) -> _Often | None:
+    """None where NumPy is as fast, or other bits would come."""
+    small = get_options().small
+    if result.size < max(1, small / FREQUENT):
+        return None
+    kernel = bind_alone(_product_of(result))
+    return None if kernel is None else _Often(kernel, None if result.size >= small / SHARED else 1)
 
 
 def _large_multiply(output: ArraySpec) -> ElementwiseFusionPlan | None:
-    """A product of two arrays of the result's shape, if it is worth a compiler and threads: NumPy's loops
-    take as long for smaller ones."""
-    if output.size < max(1, LARGER * get_options().small) or output.dtype.hasobject:
+    """A product of two arrays of the result's shape, if it is worth a compiler and threads at once. Smaller
+    ones have their kernel later (`_Often`), but for complex numbers, which it rounds otherwise: these have it
+    where kernels are asked for whatever they take to load."""
+    small = get_options().small
+    is_asked = output.dtype.kind == "c" and get_options().provider != "plain"
+    if output.size < max(1, (1 if is_asked else LARGER) * small) or output.dtype.hasobject:
         return None
     order = output.layout or range(len(output.shape))
     return _product_of(ArraySpec(output.dtype, tuple(output.shape[axis] for axis in order)))

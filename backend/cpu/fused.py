@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from .threads import parallel_for
 BLOCK = 1 << 19  # bytes of a block: large enough that threads seldom wait for the interpreter
 COLUMNS = 2048  # elements of a tile's row where all operands are contiguous
 ALIKE = ("add", "subtract", "multiply")
+SHORT = 8  # elements of a row from which a longer axis that is across them is no better
 SQUARE = 64  # elements along each side of a tile where one operand lies across the others
 
 
@@ -70,14 +70,11 @@ def bind_fused(plan: ElementwiseFusionPlan) -> Kernel | None:
     return kernel
 
 
-def bind_alone(plan: ElementwiseFusionPlan) -> Callable[[Any, Any], bool] | None:
-    """The kernel of one step that NumPy computes to the same numbers, on the caller's thread, whatever the
-    size: `run(outputs, inputs)` is false where an array lies between elements. None for other plans."""
+def bind_alone(plan: ElementwiseFusionPlan) -> Elementwise | None:
+    """The kernel of one step that NumPy computes to the same numbers, whatever the size; None for others."""
     values = plan.values()
     body = body_of(values, plan.steps, plan.outputs)
-    if body is None or not _is_alike(plan, values):
-        return None
-    return partial(Elementwise(body), threads=1)
+    return Elementwise(body) if body is not None and _is_alike(plan, values) else None
 
 
 def _whole(x: Any, shape: Shape) -> Any:
@@ -273,7 +270,7 @@ def _elementwise_tables(body: Body, shape: Shape, strides: Sequence[Any], output
 def _best_column(axes: Sequence[Axis]) -> int:
     """The last axis, unless it is so short that a longer neighbour repays its strides."""
     last = len(axes) - 1
-    if axes[last][0] >= 16 or last == 0:
+    if axes[last][0] >= SHORT or last == 0:
         return last
     return max((last, last - 1), key=lambda i: axes[i][0])
 

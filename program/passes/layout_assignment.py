@@ -34,6 +34,7 @@ from ...backend.matrices import (
     is_tall,
     plan_products,
 )
+from ...backend.outer import lines_of
 from ...backend.spec import LARGE, Axes
 from ..ir import Instruction, Program
 from .rewrite import use_counts
@@ -44,6 +45,10 @@ SWEEPS = 3
 ADDRESSABLE = 1 << 63  # bytes
 GROUPS = 5  # of axes, all orders of which are tried
 GAIN = 0.9  # of the time with a row-major result: what another order must not exceed
+SOME = 1 << 16  # bytes of a result that sums nothing from which another order may gain
+# what takes as long as how many elements of such a result: to begin a line, to copy an element; and the part
+# of the time that another order must not exceed, less where results are small
+BY_KERNELS, BY_NUMPY = (3, 8, GAIN), (40, 4, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +104,13 @@ def layout_assignment(program: Program, order: str = "K") -> Program:
     found |= {slot: _unless_row_major(axes) for slot, axes in plain.items()}
     found |= _searched(program, between, found, results)
     for slot, axes in plain.items():  # with the operands as they lie now
-        if order not in ("C", "F") and program.slots[slot].nbytes >= LEAST:
+        if order not in ("C", "F") and program.slots[slot].nbytes >= SOME:
             step = _step(program, outer[slot])
             orders = {x: found.get(x, program.slots[x].layout) for x in step.slots[:2]}
             rows = {
                 x: lie or tuple(range(len(program.slots[x].shape))) for x, lie in orders.items()
             }
-            lie = [step.order(side, rows) or () for side in (0, 1)]
+            lie = step.order(0, rows) or (), step.order(1, rows) or ()
             found[slot] = _unless_row_major(along(step.contraction, lie, axes))
     slots = list(program.slots)
     for slot, layout in found.items():
@@ -328,18 +333,28 @@ def _best_result(slot: int, maker: _Step, orders: dict[int, Axes], plain: Axes) 
     return best
 
 
-def along(made: Contraction, lie: Sequence[Axes], plain: Axes) -> Axes:
-    """The order of a large result that sums nothing, of operands that `lie` so: `plain`, if what it runs
-    along fastest lies so in the operands that have it; else shared axes first, then those of the smaller
-    operand, then the larger one's as they lie in it, if it runs along one of these itself."""
-    if all(labels[-1] == plain[-1] for labels in lie if plain[-1] in labels):
+def along(made: Contraction, lie: tuple[Axes, Axes], plain: Axes) -> Axes:
+    """The order of a result that sums nothing, of operands that `lie` so: `plain`, if it is written in long
+    lines; else shared axes first, and then those of one operand as they lie in it, where that is clearly
+    better. Small results are written by NumPy, which takes longer to begin a line."""
+    nbytes = made.nbytes[2]
+    if nbytes < SOME:
         return plain
-    other, larger = sorted(lie, key=made.size)
+    line, copy, gain = BY_KERNELS if nbytes >= LEAST else BY_NUMPY
+
+    def time(order: Axes) -> float:
+        """In that of elements of the result."""
+        lines = lines_of(made.sizes, *lie, order)
+        return 1 + line / lines.length + copy * lines.elements / made.size(order)
+
+    larger, other = sorted(lie, key=made.size, reverse=True)
     shared = [x for x in larger if x in other]
-    own = [x for x in larger if x not in other]
-    if not own or own[-1] != larger[-1]:
-        return plain
-    return _joined(shared, [x for x in other if x not in larger], own)
+    owned = [[x for x in lying if x not in shared] for lying in (other, larger)]
+    best, least = plain, gain * time(plain)
+    for order in (_joined(shared, *owned), _joined(shared, *owned[::-1])):
+        if (taken := time(order)) < least:
+            best, least = order, taken
+    return best
 
 
 def _candidates(slot: int, maker: _Step, reader: _Step, orders: dict[int, Axes]) -> list[Axes]:

@@ -190,7 +190,7 @@ def test_a_product_asked_for_often_has_its_kernel(
         assert not kernels
     with options(small=LONG, patience=1e-9):
         assert kernel(x, y).tobytes() == want.tobytes()
-        assert len(kernels) == 1
+        assert kernels  # asked twice where it is not kept
         for out in (np.zeros(want.shape, dtype), np.zeros(want.shape[::-1], dtype).T):
             assert kernel(x[::-1], y[::-1], out=out) is out
             np.testing.assert_array_equal(out, want[::-1])
