@@ -34,7 +34,8 @@ SPLIT = (
 )  # multiplications of one product from which our threads gain more than their start takes
 VECTOR = 9216  # the same of a matrix and a vector, from which BLAS uses its threads
 LINES = 16  # neighbouring rows or columns that one thread has
-MOST_PARTS = 1024  # that are given out one by one
+MOST_PARTS = 1024  # that are given out one by one, each of so many
+WORTH_A_CALL = 1 << 17  # multiplications at least
 LARGE = 64 << 20  # bytes of a matrix and a vector from which memory decides, not who begins first
 HELD = 500  # elements of a result for which np.matmul keeps the interpreter's lock
 HELD_LONG = 1 << 17  # multiplications of which that matters: some ten microseconds
@@ -191,7 +192,8 @@ def _over_contracted(left: Any, right: Any, product: Any) -> None:
 
 def _over_loops(left: Any, right: Any, product: Any) -> None:
     loops: Shape = product.shape[:-2]
-    axes = _shared_axes(left.shape, right.shape, loops)
+    work = product.size * left.shape[-1]
+    axes = _shared_axes(left.shape, right.shape, loops, work)
     places = math.prod(loops[axis] for axis in axes)
     together = places // min(places, num_threads()) if len(axes) == 1 else 1
     least = product.size // places * together
@@ -222,12 +224,14 @@ def may_be_shared(left: Any, right: Any) -> bool:
     return not is_small
 
 
-def _shared_axes(left: Shape, right: Shape, loops: Shape) -> Axes:
+def _shared_axes(left: Shape, right: Shape, loops: Shape, work: int) -> Axes:
     """Loops that are shared out: those of the operand with the larger matrices, each of which is then
-    read once for all products that need it; if these are too few or too many, the longest or the first."""
+    read once for all products that need it; if these are too few or too many, or so little is to be done for
+    each that Python takes longer, the longest or the first."""
     larger = right if right[-1] >= left[-2] else left
     axes = tuple(axis for axis, n in enumerate(larger[:-2]) if n > 1)
-    if len(axes) > 1 and WIDE <= math.prod(loops[axis] for axis in axes) <= MOST_PARTS:
+    places = math.prod(loops[axis] for axis in axes)
+    if len(axes) > 1 and WIDE <= places <= min(MOST_PARTS, work // WORTH_A_CALL):
         return axes
     if max(loops) >= WIDE:
         return (max(range(len(loops)), key=loops.__getitem__),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 import random
 from itertools import permutations
 from pathlib import Path
@@ -235,12 +236,14 @@ def test_a_vector_of_two_axes_stays_as_it_is() -> None:
 
 def test_loops_that_are_shared_out() -> None:
     """Those of the operand with the larger matrices; else the longest, else the first ones."""
-    shared = sharing._shared_axes
+    shared = partial(sharing._shared_axes, work=1 << 24)
     assert shared((4, 1, 3, 8, 16), (1, 5, 3, 16, 64), (4, 5, 3)) == (1, 2)
     assert shared((4, 1, 3, 64, 16), (1, 5, 3, 16, 8), (4, 5, 3)) == (0, 2)
     assert shared((2000, 4, 4), (2000, 4, 4), (2000,)) == (0,)
     assert shared((4000, 1, 3, 8, 16), (4000, 5, 3, 16, 64), (4000, 5, 3)) == (0,)
     assert shared((4, 5, 1, 8, 16), (1, 1, 3, 16, 64), (4, 5, 3)) == (0, 1)
+    # previously failed: Python took eight times as long for each product as the product
+    assert sharing._shared_axes((7, 121, 45, 8), (7, 121, 8, 36), (7, 121), 847 * 12960) == (1,)
 
 
 def test_parts_cover_all_loops_once() -> None:
