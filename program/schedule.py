@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from .._base.options import get_options, options
 from ..backend.protocol import Backend
@@ -62,7 +63,11 @@ def schedule(
     if not fused:
         return _schedule(program, backend, arena)
     asked = get_options().engine is not None
-    forked = branched(program, backend.at_once()) if fork and not asked else program
+    forked = (
+        branched(program, backend.at_once(), partial(_is_shared, program, backend))
+        if fork and not asked
+        else program
+    )
     # every way holds the inputs throughout: a peak not much above them is not much above the least
     known = _room(sum(program.slots[slot].nbytes for slot in program.inputs), fork, limit)
     found: list[Schedule] = []
@@ -79,6 +84,15 @@ def schedule(
     least = min(found, key=lambda one: one.peak_bytes)
     room = _room(least.peak_bytes, fork, limit)
     return next((one for one in found if one.peak_bytes <= room), least)
+
+
+def _is_shared(program: Program, backend: Backend, ins: Instruction) -> bool:
+    if ins.op not in ("dot_general", "dot_general_add", "matmul"):
+        return False
+    attrs = ins.at((0,) * len(program.indices))
+    return backend.uses_threads(
+        ins.op, attrs, program.placed(ins.inputs), program.placed(ins.outputs)
+    )
 
 
 def _room(least: int, fork: bool, limit: int | None) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from functools import partial
 import random
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any
