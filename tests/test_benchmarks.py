@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -40,6 +41,9 @@ from benchmarks.suites.permutations import (
     shrunk,
 )
 from benchmarks.suites.single_ops import distinct_bytes
+from benchmarks.suites.unseen import COUNTS, TOLERANCE
+from benchmarks.suites.unseen import contenders as random_contenders
+from benchmarks.suites.unseen import drawn as random_contractions
 
 import einloom
 
@@ -405,6 +409,19 @@ def test_small_expressions_agree(case: Sized) -> None:
             atol=1e-9 * scale,
             err_msg=who,
         )
+
+
+@pytest.mark.parametrize("kind", COUNTS)
+def test_random_contractions_agree_and_are_the_same_every_time(kind: str) -> None:
+    cases = list(islice(random_contractions(kind), 6))
+    assert cases == list(islice(random_contractions(kind), 6))
+    for case in cases:
+        arrays = case.arrays()
+        reference = np.einsum(case.equation, *arrays, optimize=True)
+        scale = np.max(np.abs(reference), initial=1e-300)
+        for who, call in random_contenders(case, arrays):
+            error = np.max(np.abs(np.asarray(call()) - reference), initial=0.0) / scale
+            assert error < TOLERANCE[case.dtype], who
 
 
 def test_laid_out_keeps_the_shape(rng: np.random.Generator) -> None:

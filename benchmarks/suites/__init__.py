@@ -28,6 +28,7 @@ from .random_numbers import random_numbers
 from .reductions import reductions
 from .tccg import tccg, tccg_full
 from .threads import threads
+from .unseen import unseen
 
 SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "overhead": overhead,
@@ -35,6 +36,7 @@ SUITES: dict[str, Callable[[bool], Iterator[CaseResult]]] = {
     "cold": cold,
     "tccg": tccg,
     "expressions": expressions,
+    "unseen": unseen,
     "gemm_batch": gemm_batch,
     "permutations": permutations,
     "elementwise": elementwise,
