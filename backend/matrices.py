@@ -70,10 +70,6 @@ IN_PLACE = 1 << 20
 panels."""
 SLICED = 1 << 16  # multiplications in all below which products of slices reach LESS than `strided`
 LESS = 0.6
-LITTLE = (
-    8  # times as many elements as an operand that is copied has a result that sums nothing, and
-)
-WORTHWHILE = 1 << 12  # so many
 TINY = 512
 """Multiplications per matrix below which a loop nest is faster than a call of BLAS for each."""
 TINY_REAL = 0.4  # of what the model says of such batches of real ones, from 2 by 2 to 8 by 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from .._base.options import get_options
 from .catalogue import CATALOGUE, Attrs, known_dims
 from .cost_model import MODELS, RATES
 from .fusion import Labels, ProductFusionPlan
@@ -109,7 +110,8 @@ def product_seconds(
     orders, model = orders_of(step, left, right, (lhs, rhs, outputs[0])), MODELS.current
     found = plan_decided(step, orders)
     if step.amounts[3] == 1:  # complex numbers have no kernel unless it is asked for
-        compiled = found.seconds * (COMPLEX if lhs.dtype.kind == "c" else 1)
+        is_asked = lhs.dtype.kind == "c" and outputs[0].size >= max(1, get_options().small)
+        compiled = found.seconds * (COMPLEX if is_asked else 1)
         return ProductSeconds(found.seconds, compiled, compiled)
     matrices, in_blocks = plan_matrices(step, orders), panel_seconds(step, orders)
     clearing = clearing_seconds(step, model)

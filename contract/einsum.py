@@ -103,7 +103,8 @@ def einsum(
     numpy.einsum: implicit output, ellipsis, broadcasting of axes of size 1, traces and diagonals,
     views where nothing is computed. Beyond NumPy: labels may be any character that is no ASCII
     symbol, or any hashable value in interleaved form, and of any number; parentheses fix the order of
-    contraction, as in "(ij,jk),kl->il".
+    contraction, as in "(ij,jk),kl->il". A call that is repeated has compiled kernels once they pay, after
+    which its last bits may differ; those of `compile` are the same in all calls.
 
     Args:
         operands: subscripts and arrays, or arrays each followed by its labels.
@@ -234,8 +235,8 @@ def _known(key: Any, arrays: Any) -> Expression | InLine | None:
     """What was prepared for such a call; this one counts, where kernels come with one of them."""
     found = _EXPRESSIONS.get(key)
     if isinstance(found, FewCalls):
-        found.calls_left -= 1
-        if found.calls_left <= 0:
+        found.calls += 1
+        if found.calls >= found.limit:
             found = _EXPRESSIONS.replace(key, found, found.next(arrays))
     return found
 
@@ -267,12 +268,12 @@ def _counting(text: str, expression: FewCalls, made: Callable[..., Any]) -> Call
     """`made`, and its calls count; the last one goes the long way, which looks for what follows."""
 
     def counting(*arrays: Any) -> Any:
-        if expression.calls_left <= 1:
+        if expression.calls + 1 >= expression.limit:
             _RECENT.items.pop(text, None)
             return None
         result = made(*arrays)
         if result is not None:
-            expression.calls_left -= 1
+            expression.calls += 1
         return result
 
     return counting

@@ -5,14 +5,15 @@ thirtieth of that where they are kept on disk. Kernels that add up in another or
 So `einsum` has them from the first call where the cost model says that they save a part of that in every
 call, or most of what a call takes that is not short. Else it does without until calls of this equation and
 these shapes have lost as much as loading takes, by the cost model, and has them from then on: nobody waits
-twice as long as had they been there from the first call, and the bits change once, at a call whose number
-shapes, dtypes, options and what is kept on disk decide, never a clock. `compile`, whose expressions are kept,
-has them always.
+twice as long as had they been there from the first call, and the bits change once, at a call whose number no
+clock decides: it depends on shapes, dtypes, options, the calls before it and what is kept on disk. `compile`,
+whose expressions are kept, has them always.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any
 
 from .._base.options import PATIENCE, get_options, options
@@ -29,50 +30,71 @@ CALLS = 50  # in which the kernels should have saved what loading them takes: a 
 SHARE = 3 / 4  # of what a call takes without them: saving that is worth waiting for
 SHORT = 1 / 256  # of the time of loading: calls that take less have no kernels
 SEEN = 8  # calls before it is weighed what they lose: that takes as long as a call or two
+BRIEF = (
+    1 / 10
+)  # of the time of loading: a call that takes less may be made once more to see what is kept
 LITTLE = 1 / 20  # of what a call takes: for less the bits never change
 
 
 class FewCalls(Expression):
     """An expression without kernels that round otherwise than BLAS.
 
-    calls_left: after how many calls it is to be looked at again, by `next`; infinite once that is settled. A
-        call of another thread that is not counted only puts it off.
+    calls: so far; one that is not counted, since two threads count at once, only puts kernels off.
+    limit: calls from which on it is looked at again, by `next`; infinite once that is settled.
     """
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan, at_once=False)
-        self.calls_left: float = SEEN
+        self.calls = 0
+        self.limit: float = SEEN
         self._saved: float | None = None  # seconds of each call
+        self._is_tried = False  # whether a call is to tell what is kept: short ones
+        self._looking = threading.Lock()  # held by the thread that does
 
     @property
     def is_settled(self) -> bool:
-        return math.isinf(self.calls_left)
+        return math.isinf(self.limit)
 
     def next(self, arrays: Any) -> Expression:
         """What is to be called from now on, for `arrays` or others like these."""
-        if self._saved is None:
-            loading = loading_seconds()
-            plain, self._saved = _seconds(self.plan, get_options().small)
-            calls = loading / self._saved if self._saved > LITTLE * plain else math.inf
-            self.calls_left = calls - SEEN
-            if self.calls_left > 0:
+        if not self._looking.acquire(blocking=False):
+            return self
+        try:
+            if self._saved is None:
+                self.limit = self._weighed()
+            if self.calls < self.limit:
                 return self
-        return self._with_kernels(arrays)
+            found = Expression(self.plan, at_once=False)
+            self.limit = self._put_off(found, arrays)
+            return self if self.calls < self.limit else found
+        finally:
+            self._looking.release()
 
-    def _with_kernels(self, arrays: Any) -> Expression:
-        """Those that are not kept, so that a compiler would be loaded, are put off until calls have lost as
-        much as that takes."""
+    def _weighed(self) -> float:
+        """How many calls lose as much as loading takes."""
+        plain, saved = _seconds(self.plan, get_options().small)
+        patience = get_options().patience
+        self._is_tried = plain < BRIEF * patience
+        self._saved = saved
+        loading = loading_seconds() if self._is_tried else patience
+        return loading / saved if saved > LITTLE * plain else math.inf
+
+    def _put_off(self, found: Expression, arrays: Any) -> float:
+        """Until how many calls: kernels that are not kept, so that a compiler would be loaded, come when
+        calls have lost as much as that takes. Whether they are kept tells a call that is made for it."""
         loading, patience = loading_seconds(), get_options().patience
-        found = Expression(self.plan, at_once=False)
-        if loading < patience:
-            assert self._saved is not None
-            try:
-                with kept_only(), options(threads=1):
-                    found.contract(arrays)
-            except NotKept:
-                self.calls_left = (patience - loading) / self._saved
-                return self
-        return found
+        if not self._is_tried or loading >= patience:
+            return 0.0
+        self._is_tried = False
+        assert self._saved is not None
+        try:
+            with kept_only(), options(threads=1):
+                found.contract(arrays)
+        except NotKept:
+            return self.calls + (patience - loading) / self._saved
+        except MemoryError:  # the call itself may have an array for its result
+            return math.inf
+        return 0.0
 
 
 def for_few_calls(plan: Plan) -> Expression:

@@ -30,8 +30,8 @@ MOST = 2000  # instructions
 LARGE_STEP = 1 << 22  # multiplications of a step that several threads share well
 LONG_STEP = 4 << 20  # bytes of a step without multiplications that they share well
 EVEN = 1.1  # times as long as subtrees shares may take: they are even however wrong that is, and leaner
-START = 2e-4  # seconds that it takes to wake threads, and their caller when the last is done,
-BEGIN = 4e-5  # and to do so within a step
+START = 2e-4  # seconds that it takes to wake threads, and their caller when the last is done
+BEGIN = 4e-5  # the same of threads that share the work of one step, which listen to the caller
 SHORT = 1.5e-3
 """Predicted seconds of a program in which steps whose kernels share their work among threads count as shared.
 In longer ones threads that begin only once and arrays that are smaller gain more than that says. Of 71 random

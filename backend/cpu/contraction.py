@@ -31,12 +31,12 @@ from ..spec import ArraySpec, Axes, Shape, compute_dtype
 from . import blocked, loops, strips, sum_product, sums
 from .buffers import allocator
 from .cast import bind_cast
-from .fused import Elementwise, bind_alone, bind_fused, fused_scratch_bytes
+from .fused import ALIKE_DTYPES, Elementwise, bind_alone, bind_fused, fused_scratch_bytes
 from .jit import NotKept, kept_only
 from .matrices import bind_matrices, packed_bytes
 from .matrices import uses_threads as matrices_use_threads
 from .pairs import are_mixed, as_pairs, bind_pairs, pays
-from .patience import loading_seconds
+from .patience import SOONER, loading_seconds
 from .quiet import fill
 from .sharing import BLAS
 
@@ -58,6 +58,7 @@ NARROW = 32  # least rows, columns and contracted elements of such a matrix
 LARGER = 4  # times `small`: elements of a product without sums from which it is worth a compiler
 FREQUENT = 8  # of `small`: elements from which it is where it is asked for often
 SHARED = 2  # of `small`: elements from which threads share it then
+MOST_KNOWN = 64  # ways in which its arrays may lie
 
 
 def dot_engine(
@@ -257,7 +258,7 @@ def uses_threads(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
     if engine == "strips":
         return strips.uses_threads(dims, inputs, _packed_for_strips(dims, inputs, output))
     return engine in ("loops", "blocked", "sums") or (
-        engine == "multiply" and _large_multiply(output) is not None
+        engine == "multiply" and (_large_multiply(output) is not None or _is_shared_often(output))
     )
 
 
@@ -496,40 +497,47 @@ class _Often:
     def __init__(self, kernel: Elementwise, threads: int | None) -> None:
         self.kernel, self.threads = kernel, threads
         self.spent = 0.0  # seconds of NumPy
-        self.is_kept = True  # as far as is known
-        self.is_loaded = False
+        self.known: dict[
+            Any, bool
+        ] = {}  # whether the kernel for arrays that lie so is here, or is not kept
 
     def __call__(self, left: Any, right: Any, out: Any) -> None:
-        if (self.is_loaded or self._is_loaded_now()) and self._compiled(left, right, out):
+        if self.spent >= get_options().patience * SOONER and self._compiled(left, right, out):
             return
         start = time.perf_counter()
         fill(np.multiply, left, right, out)
         self.spent += time.perf_counter() - start
 
-    def _is_loaded_now(self) -> bool:
-        """Whether it is time to load it."""
-        return self.spent >= (loading_seconds() if self.is_kept else get_options().patience)
-
     def _compiled(self, left: Any, right: Any, out: Any) -> bool:
-        """False where a compiler would have to be loaded, or no kernel reads such arrays."""
-        threads = self.threads if self.is_loaded else 1
-        try:
-            with nullcontext() if self.is_loaded or not self.is_kept else kept_only():
-                done = self.kernel((out,), (left, right), threads)
+        """False where it is too early, or no kernel reads such arrays."""
+        lie = (out.shape, left.strides, right.strides, out.strides)
+        is_here = self.known.get(lie)
+        if is_here:
+            return self.kernel((out,), (left, right), self.threads)
+        is_time = self.spent >= get_options().patience
+        if not is_time and (is_here is False or self.spent < loading_seconds()):
+            return False
+        try:  # one thread: what it may not compile, another one would
+            with nullcontext() if is_time else kept_only():
+                done = self.kernel((out,), (left, right), 1)
         except NotKept:
-            self.is_kept = False
-            return self._is_loaded_now() and self._compiled(left, right, out)
-        self.is_loaded = self.is_loaded or done
+            done = False
+        if len(self.known) < MOST_KNOWN or lie in self.known:
+            self.known[lie] = done
         return done
 
 
 def _bind_often(result: ArraySpec) -> _Often | None:
     """None where NumPy is as fast, or other bits would come."""
-    small = get_options().small
-    if result.size < max(1, small / FREQUENT):
+    if result.size < max(1, get_options().small / FREQUENT):
         return None
     kernel = bind_alone(_product_of(result))
-    return None if kernel is None else _Often(kernel, None if result.size >= small / SHARED else 1)
+    return None if kernel is None else _Often(kernel, None if _is_shared_often(result) else 1)
+
+
+def _is_shared_often(result: ArraySpec) -> bool:
+    """Whether threads share the kernel that a product without sums has once it was asked for often."""
+    return result.dtype.char in ALIKE_DTYPES and result.size >= max(1, get_options().small / SHARED)
 
 
 def _large_multiply(output: ArraySpec) -> ElementwiseFusionPlan | None:

@@ -36,7 +36,12 @@ from .threads import parallel_for
 
 BLOCK = 1 << 19  # bytes of a block: large enough that threads seldom wait for the interpreter
 COLUMNS = 2048  # elements of a tile's row where all operands are contiguous
-ALIKE = ("add", "subtract", "multiply")
+ALIKE = (
+    "add",
+    "subtract",
+    "multiply",
+)  # which NumPy and a kernel compute to the same numbers of these
+ALIKE_DTYPES = "fdbBhHiIlLqQ"
 SHORT = 8  # elements of a row from which a longer axis that is across them is no better
 SQUARE = 64  # elements along each side of a tile where one operand lies across the others
 
@@ -89,7 +94,7 @@ def _is_alike(plan: ElementwiseFusionPlan, values: Sequence[ArraySpec]) -> bool:
         len(plan.steps) == 1
         and plan.outputs == (len(plan.inputs),)
         and plan.steps[0].op in ALIKE
-        and all(spec.dtype.char in "fdbBhHiIlLqQ" for spec in values)
+        and all(spec.dtype.char in ALIKE_DTYPES for spec in values)
     )
 
 

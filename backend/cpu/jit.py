@@ -48,11 +48,11 @@ def kept_only() -> Iterator[None]:
     Others do, also for it, so that it is to work alone; and a kernel that numba was asked for once in this
     process is compiled for other arguments, too.
     """
-    _here.kept_only = True
+    before, _here.kept_only = getattr(_here, "kept_only", False), True
     try:
         yield
     finally:
-        _here.kept_only = False
+        _here.kept_only = before
 
 
 class Kernel:

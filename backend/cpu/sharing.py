@@ -34,8 +34,10 @@ SPLIT = (
 )  # multiplications of one product from which our threads gain more than their start takes
 VECTOR = 9216  # the same of a matrix and a vector, from which BLAS uses its threads
 LINES = 16  # neighbouring rows or columns that one thread has
-MOST_PARTS = 1024  # that are given out one by one, each of so many
-WORTH_A_CALL = 1 << 17  # multiplications at least
+MOST_PARTS = 1024  # that are given out one by one
+WORTH_A_CALL = (
+    1 << 17
+)  # multiplications of such a part, at least: Python takes as long as for some ten thousand
 LARGE = 64 << 20  # bytes of a matrix and a vector from which memory decides, not who begins first
 HELD = 500  # elements of a result for which np.matmul keeps the interpreter's lock
 HELD_LONG = 1 << 17  # multiplications of which that matters: some ten microseconds
@@ -231,7 +233,8 @@ def _shared_axes(left: Shape, right: Shape, loops: Shape, work: int) -> Axes:
     larger = right if right[-1] >= left[-2] else left
     axes = tuple(axis for axis, n in enumerate(larger[:-2]) if n > 1)
     places = math.prod(loops[axis] for axis in axes)
-    if len(axes) > 1 and WIDE <= places <= min(MOST_PARTS, work // WORTH_A_CALL):
+    is_worth_it = work >= places * WORTH_A_CALL or max(loops) < num_threads()
+    if len(axes) > 1 and WIDE <= places <= MOST_PARTS and is_worth_it:
         return axes
     if max(loops) >= WIDE:
         return (max(range(len(loops)), key=loops.__getitem__),)

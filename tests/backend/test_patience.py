@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from einloom import cache_info, options
-from einloom.backend.cpu import bare, cpu, fused, jit, objects, patience
+from einloom.backend.cpu import bare, contraction, cpu, fused, jit, objects, patience
 from einloom.backend.cpu.move import move
 from einloom.backend.cpu.patience import counted, too_early
 from einloom.backend.fusion import ElementwiseFusionPlan, FusionStep
@@ -197,6 +197,33 @@ def test_a_product_asked_for_often_has_its_kernel(
         between = np.zeros(out.nbytes + 1, np.uint8)[1:].view(dtype).reshape(want.shape)
         kernel(x, y, out=between)  # no kernel reads it
         np.testing.assert_array_equal(between, want)
+
+
+def test_kernels_that_are_not_kept_wait_for_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However arrays lie, where others had their kernel already, too."""
+    kept, compiled = [True], []
+
+    def spy(self: Any, *arguments: Any) -> bool:
+        if not kept[0] and getattr(jit._here, "kept_only", False):
+            raise jit.NotKept
+        compiled.append(kept[0])
+        return True
+
+    monkeypatch.setattr(fused.Elementwise, "__call__", spy)
+    monkeypatch.setattr(contraction, "SOONER", 0)
+    monkeypatch.setattr(contraction, "loading_seconds", lambda: 0.0)
+    with options(small=LONG, patience=60):
+        kernel, x, y = medium("float64")
+        out = kernel(x, y)
+        assert compiled == [True]
+        kept[0] = False
+        for other in (out[::-1], out[:, ::-1]):
+            kernel(x, y, out=other)
+            np.testing.assert_array_equal(other, x[:, :, None] * y[:, None, :])
+        assert compiled == [True]
+    with options(small=LONG, patience=0):
+        kernel(x, y, out=out[::-1])
+    assert compiled == [True, False]
 
 
 @pytest.mark.parametrize(("dtype", "small"), [("complex128", LONG), ("float64", np.inf)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from importlib import import_module
 from typing import Any
 
@@ -105,8 +106,10 @@ SQUARE = ("ij,jk->ik", (100, 100), (100, 100))  # nothing is saved
 def patient(monkeypatch: pytest.MonkeyPatch) -> Any:
     """As a process that has loaded no kernel, where kernels are kept: loading takes a millisecond. By the
     general model of costs, whatever the processor."""
-    einloom.clear_caches()
     MODELS.use(CostModel())
+    with options(patience=0, small=SMALL):  # its kernel is here, or is kept
+        einloom.compile(*THIN, dtype="f8")(*(np.ones(shape) for shape in THIN[1:]))
+    einloom.clear_caches()
     monkeypatch.setattr(once, "loading_seconds", lambda: 1e-3)
     with options(patience=0.5, small=SMALL):
         yield
@@ -214,18 +217,56 @@ def test_kernels_that_are_not_kept_are_put_off(
     assert type(found) is once.FewCalls
     assert not found.is_settled
     assert np.array_equal(result, call[1].T @ call[2])
-    found.calls_left = 1
-    monkeypatch.setattr(once, "loading_seconds", lambda: 0.5)
+    found.limit = 0.0  # previously failed: they were tried, and put off, again and again
     result, found = seen(*call)
+    assert len(asked) == 1
     assert type(found) is Expression
     np.testing.assert_allclose(result, call[1].T @ call[2], rtol=1e-12)
+
+
+@pytest.mark.usefixtures("patient")
+def test_what_is_tried_may_need_more_memory_than_the_call(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Previously failed: a call with `out` raised the error of the one that was to tell what is kept."""
+    contract = Expression.contract
+
+    def limited(self: Expression, arrays: Any, out: Any = None, *others: Any) -> Any:
+        if out is None:
+            raise MemoryError
+        return contract(self, arrays, out, *others)
+
+    monkeypatch.setattr(Expression, "contract", limited)
+    equation, *operands = operands_of(THIN, rng)
+    out = np.empty((17, 1000))
+    for _ in range(60):
+        einloom.einsum(equation, *operands, out=out)
+    np.testing.assert_allclose(out, operands[0].T @ operands[1], rtol=1e-12)
+
+
+@pytest.mark.usefixtures("patient")
+def test_long_calls_are_not_made_twice(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To see what is kept; they have kernels once calls have lost as much as a compiler takes to load."""
+    monkeypatch.setattr(once, "BRIEF", 0.0)
+    monkeypatch.setattr(once, "kept_only", lambda: pytest.fail("called once more"))
+    call = operands_of(THIN, rng)
+    for _ in range(2 * once.SEEN):
+        _, found = seen(*call)
+    assert type(found) is once.FewCalls
+    assert found.limit > 50
+    found.limit = 0.0
+    assert type(seen(*call)[1]) is Expression
 
 
 @pytest.mark.usefixtures("patient")
 def test_several_threads_at_once(rng: np.random.Generator) -> None:
     call = operands_of(THIN, rng)
     with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda _: einloom.einsum(*call), range(200)))
+        contexts = [copy_context() for _ in range(200)]  # threads of a pool have not these options
+        results = list(pool.map(lambda own: own.run(einloom.einsum, *call), contexts))
+    assert type(seen(*call)[1]) is Expression
     expected = call[1].T @ call[2]
     for result in results:
         np.testing.assert_allclose(result, expected, rtol=1e-12)
@@ -235,6 +276,9 @@ def test_a_kernel_that_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within `kept_only` it is not compiled, and after it it may be."""
     made = jit.Kernel(lambda x: x)
     monkeypatch.setattr(jit, "_dispatcher", lambda function: function)
-    with jit.kept_only(), pytest.raises(jit.NotKept):
-        made(7)
+    with jit.kept_only():
+        with jit.kept_only(), pytest.raises(jit.NotKept):
+            made(7)
+        with pytest.raises(jit.NotKept):  # previously failed
+            made(7)
     assert made(7) == 7

@@ -67,23 +67,26 @@ class Cache(Generic[V]):
     def put(self, key: Hashable, value: V) -> V:
         """Store `value` and return what the cache now holds for `key`."""
         with self._lock:
-            if key not in self._items:
-                self._items[key] = value
-                self._weight += self._weight_of(value)
-            kept = self._items[key]
-            self._items.move_to_end(key)
-            while self._weight > self.maxsize:
-                _, dropped = self._items.popitem(last=False)
-                self._weight -= self._weight_of(dropped)
-            return kept
+            return self._put(key, value)
 
     def replace(self, key: Hashable, old: V, value: V) -> V:
         """The same, but `value` takes the place of `old`, if it is still there."""
         with self._lock:
-            if self._items.get(key) is old:
+            if value is not old and self._items.get(key) is old:
                 del self._items[key]
                 self._weight -= self._weight_of(old)
-        return self.put(key, value)
+            return self._put(key, value)
+
+    def _put(self, key: Hashable, value: V) -> V:
+        if key not in self._items:
+            self._items[key] = value
+            self._weight += self._weight_of(value)
+        kept = self._items[key]
+        self._items.move_to_end(key)
+        while self._weight > self.maxsize:
+            _, dropped = self._items.popitem(last=False)
+            self._weight -= self._weight_of(dropped)
+        return kept
 
     def _weight_of(self, value: V) -> int:
         return 1 if self._weigh is None else self._weigh(value)

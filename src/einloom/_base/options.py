@@ -63,7 +63,8 @@ class Options:
         patience: seconds that copies and products of large arrays may take plain NumPy, which gives the same
             numbers bit for bit, before kernels are loaded for them; where kernels are kept on disk a
             thirtieth of that, or an eighth elsewhere than on x86-64 Linux. `einsum` has others, which round
-            otherwise, where what they save in a call is worth so long a wait. 0: they are loaded at once.
+            otherwise, from the first call where what they save in it is worth so long a wait, else from the
+            call on before which as much was lost. 0: they are loaded at once; infinity: never.
         engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips",
             "sums", "sum product", "lanes": it runs every contraction that it can, however slow that is; None:
             the fastest. For tests.
