@@ -335,8 +335,9 @@ def _best_result(slot: int, maker: _Step, orders: dict[int, Axes], plain: Axes) 
 
 def along(made: Contraction, lie: tuple[Axes, Axes], plain: Axes) -> Axes:
     """The order of a result that sums nothing, of operands that `lie` so: `plain`, if it is written in long
-    lines; else shared axes first, and then those of one operand as they lie in it, where that is clearly
-    better. Small results are written by NumPy, which takes longer to begin a line."""
+    lines; else shared axes first and then those of one operand as they lie in it, or last all of the larger
+    operand as it lies, where that is clearly better. Small results are written by NumPy, which takes longer
+    to begin a line."""
     nbytes = made.nbytes[2]
     if nbytes < SOME:
         return plain
@@ -351,7 +352,8 @@ def along(made: Contraction, lie: tuple[Axes, Axes], plain: Axes) -> Axes:
     shared = [x for x in larger if x in other]
     owned = [[x for x in lying if x not in shared] for lying in (other, larger)]
     best, least = plain, gain * time(plain)
-    for order in (_joined(shared, *owned), _joined(shared, *owned[::-1])):
+    orders = [(shared, *owned), (shared, *owned[::-1]), (owned[0], larger)]
+    for order in (_joined(*parts) for parts in orders):
         if (taken := time(order)) < least:
             best, least = order, taken
     return best

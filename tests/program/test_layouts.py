@@ -327,7 +327,8 @@ def test_a_result_that_nobody_asked_to_be_in_order_lies_as_is_cheapest() -> None
         ("tkj,to->tokj", ((64, 16, 16), (64, 64)), "tokj"),  # which is row-major
         ("ij,ji->ij", ((300, 300), (300, 300)), "ij"),  # one of both lies across in any order
         ("a,b->ba", ((300,), (300,)), "ba"),
-        ("bca,ad->dbac", ((388, 4, 37), (37, 16)), "abcd"),  # long lines of the smaller one
+        ("bca,ad->dbac", ((388, 4, 37), (37, 16)), "dbca"),  # the smaller one is repeated
+        ("a,bca->acb", ((246,), (99, 65, 246)), "bca"),  # nothing lies in another order
         ("ba,dc->acbd", ((11, 2), (7, 89)), "badc"),  # a small result, which NumPy writes
         ("ab,c->acb", ((11, 34), (2307,)), "acb"),  # lines of 34 are long enough
     ],
