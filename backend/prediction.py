@@ -21,9 +21,7 @@ from .spec import ArraySpec, compute_dtype
 
 MOST = 1 << 63  # bytes that a machine can address
 START = 1e-6  # seconds of a kernel that has nothing to do
-COMPLEX = (
-    1 / 3
-)  # of what NumPy takes for complex products without sums, for which it has no vectors
+COMPLEX = 1 / 3  # of NumPy's time for complex products without sums, in kernels
 TABLES = 5e-5  # seconds of one that is told by tables what to do
 BROKEN = 3  # neighbours in memory at which the rate of lanes is half of that of long runs
 

@@ -32,7 +32,7 @@ SHORT = 1 / 256  # of the time of loading: calls that take less have no kernels
 SEEN = 8  # calls before it is weighed what they lose: that takes as long as a call or two
 BRIEF = (
     1 / 10
-)  # of the time of loading: a call that takes less may be made once more to see what is kept
+)  # of the time of loading: calls that take less are made once more to see what is kept
 LITTLE = 1 / 20  # of what a call takes: for less the bits never change
 
 

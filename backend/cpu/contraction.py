@@ -497,9 +497,7 @@ class _Often:
     def __init__(self, kernel: Elementwise, threads: int | None) -> None:
         self.kernel, self.threads = kernel, threads
         self.spent = 0.0  # seconds of NumPy
-        self.known: dict[
-            Any, bool
-        ] = {}  # whether the kernel for arrays that lie so is here, or is not kept
+        self.known: dict[Any, bool] = {}  # is the kernel for arrays that lie so here? else not kept
 
     def __call__(self, left: Any, right: Any, out: Any) -> None:
         if self.spent >= get_options().patience * SOONER and self._compiled(left, right, out):

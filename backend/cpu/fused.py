@@ -36,12 +36,8 @@ from .threads import parallel_for
 
 BLOCK = 1 << 19  # bytes of a block: large enough that threads seldom wait for the interpreter
 COLUMNS = 2048  # elements of a tile's row where all operands are contiguous
-ALIKE = (
-    "add",
-    "subtract",
-    "multiply",
-)  # which NumPy and a kernel compute to the same numbers of these
-ALIKE_DTYPES = "fdbBhHiIlLqQ"
+# what NumPy and a kernel compute to the same numbers, of which dtypes
+ALIKE, ALIKE_DTYPES = ("add", "subtract", "multiply"), "fdbBhHiIlLqQ"
 SHORT = 8  # elements of a row from which a longer axis that is across them is no better
 SQUARE = 64  # elements along each side of a tile where one operand lies across the others
 
