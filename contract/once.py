@@ -17,6 +17,7 @@ import threading
 from typing import Any
 
 from .._base.options import PATIENCE, get_options, options
+from ..backend.cost_model import RATES
 from ..backend.cpu.jit import NotKept, kept_only
 from ..backend.cpu.patience import loading_seconds
 from ..backend.prediction import ProductSeconds, predict_lanes, product_seconds
@@ -130,6 +131,8 @@ def _saved(program: Program, products: dict[int, ProductSeconds], small: float) 
     """Seconds that kernels save, each product alone or in groups."""
     compiled = {at: one.compiled for at, one in products.items()}
     for group in product_groups(program, max(1, small)):
+        if group.plan.result.dtype.char not in RATES:
+            continue  # BLAS has no part in the choice
         members = [at for at in group.members if at in compiled]
         seconds = predict_lanes(group.plan).seconds
         if seconds < math.fsum(compiled[at] for at in members):

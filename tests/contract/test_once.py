@@ -282,3 +282,13 @@ def test_a_kernel_that_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(jit.NotKept):  # previously failed
             made(7)
     assert made(7) == 7
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float16", "bool", "longdouble"])
+def test_dtypes_that_blas_does_not_know(dtype: str, rng: np.random.Generator) -> None:
+    """Previously failed: KeyError, once calls were counted."""
+    x, y = (rng.integers(0, 2, shape).astype(dtype) for shape in ((50, 100, 500), (100, 50)))
+    expected = np.einsum("aed,ea->ade", x, y)
+    for _ in range(2 * once.SEEN):
+        assert np.array_equal(einloom.einsum("aed,ea->ade", x, y), expected)
