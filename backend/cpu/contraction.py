@@ -57,6 +57,7 @@ HALF = 1 << 21  # multiplications per matrix of half precisions from which they 
 NARROW = 32  # least rows, columns and contracted elements of such a matrix
 LARGER = 4  # times `small`: elements of a product without sums from which it is worth a compiler
 FREQUENT = 8  # of `small`: elements from which it is where it is asked for often
+TIGHT = 1 << 14  # elements of one below which what Python does around NumPy matters
 SHARED = 2  # of `small`: elements from which threads share it then
 MOST_KNOWN = 64  # ways in which its arrays may lie
 
@@ -459,6 +460,15 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
     often = None if large is not None else _bind_often(ArraySpec(output.dtype, shape))
     multiply = often or partial(fill, np.multiply)
     (lhs_wide, rhs_wide), _ = _lines(dims, inputs, output)
+    is_tight = output.size < TIGHT and large is None and often is None
+    if is_tight and lhs_wide is None and rhs_wide is None:
+        left = _small_view(
+            lhs_perm, tuple(axis in of_lhs for axis in order), len(dims.lhs_contracting)
+        )
+        right = _small_view(
+            rhs_perm, tuple(axis in of_rhs for axis in order), len(dims.rhs_contracting)
+        )
+        return _multiply_small(left, right, make, None if output.layout is None else (order, back))
     # fewer axes take NumPy less time, where the arrays show them
     merged = ((dims.batch, dims.m, 1), (dims.batch, 1, dims.n), (dims.batch, dims.m, dims.n))
     is_plain = not (lhs_perm or rhs_perm or lhs_wide or rhs_wide) and output.layout is None
@@ -484,6 +494,46 @@ def _bind_multiply(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySp
         if out is not None:
             return out
         return target if output.layout is None else target.transpose(back)
+
+    return run
+
+
+SmallView = tuple[Axes, tuple[Any, ...]]
+
+
+def _small_view(perm: Axes, has: tuple[bool, ...], contracted: int) -> SmallView:
+    """How an operand that has these axes of the result is transposed, and then indexed: new axes ahead are
+    left to broadcasting, and contracted ones have one element. Neither where it is read as it stands."""
+    own = has[has.index(True) :] if True in has else ()
+    if all(own) and not contracted:
+        return perm, ()
+    return perm, (*(slice(None) if is_own else None for is_own in own), *(0,) * contracted)
+
+
+def _multiply_small(
+    left: SmallView, right: SmallView, make: Callable[[], Any], turned: tuple[Axes, Axes] | None
+) -> Kernel:
+    """NumPy's product of a few elements, of which each look at an array takes a tenth. `turned`: to the order
+    of the result in memory, and back."""
+    (lhs_perm, lhs_index), (rhs_perm, rhs_index) = left, right
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        if lhs_perm:
+            lhs = lhs.transpose(lhs_perm)
+        if lhs_index:
+            lhs = lhs[lhs_index]
+        if rhs_perm:
+            rhs = rhs.transpose(rhs_perm)
+        if rhs_index:
+            rhs = rhs[rhs_index]
+        if turned is None:
+            if out is None:
+                out = make()
+            fill(np.multiply, lhs, rhs, out)
+            return out
+        target = make() if out is None else out.transpose(turned[0])
+        fill(np.multiply, lhs, rhs, target)
+        return target.transpose(turned[1]) if out is None else out
 
     return run
 

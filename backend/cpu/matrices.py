@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._base.caches import Cache
+from ..._base.options import get_options
 from ..catalogue import DotDims
 from ..cost_model import MODELS
 from ..matrices import (
@@ -31,11 +32,12 @@ from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from .buffers import LARGE, LENT, allocator, empty, empty_as, fresh
 from .move import move, packed, reshaped_view
-from .quiet import quietly
+from .quiet import fill, quietly
 from .sharing import BLAS, STREAMED, Way, multiply, multiply_once, shared_bytes, way_of
 
 SHORT = 31  # most elements of rows that are multiplied and added up all at once, where there are
 FEW = 128  # rows at least, and where the products
+FEW_ELEMENTS = 1 << 14  # of each array, below which what Python does around NumPy matters
 NEAR = 1 << 20  # stay in a core's own cache
 
 
@@ -59,8 +61,8 @@ def bind_matrices(
         return _bind_short_rows(dims, output) if _are_short(dims) else _bind_rows(output)
     step, plan, views = _laid_out(dims, inputs, output)
     if one and not views.loops and views.is_row_major and not plan.packed[2]:
-        return _bind_one(views, output, _way_of_one(dims, inputs, output, own_threads))
-    return _bind_loops(views, plan, output, _way(views, step, plan, output, own_threads))
+        return _bind_one(views, inputs, output, _way_of_one(dims, inputs, output, own_threads))
+    return _bind_loops(views, plan, inputs, output, _way(views, step, plan, output, own_threads))
 
 
 def way_where_they_lie(
@@ -338,10 +340,38 @@ def _bind_shared(output: ArraySpec, way: Way) -> Kernel:
     return run
 
 
-def _bind_one(views: _Views, output: ArraySpec, way: Way) -> Kernel:
+def _are_few(inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
+    """Whether what Python does around NumPy matters, and no kernel of ours would copy what lies badly."""
+    most = max(x.size for x in (*inputs, output))
+    return most < min(FEW_ELEMENTS, get_options().small)
+
+
+def _bind_few(views: _Views, output: ArraySpec) -> Kernel:
+    """One product of small matrices: of what `_bind_one` does, no more than has to be."""
+    (lhs_perm, rhs_perm, _), (lhs_shape, rhs_shape, matrix) = views.perms, views.shapes
+    shape, dot = output.shape, np.dot
+    lhs_turned, rhs_turned = (perm != tuple(range(len(perm))) for perm in (lhs_perm, rhs_perm))
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        left = (lhs.transpose(lhs_perm) if lhs_turned else lhs).reshape(lhs_shape)
+        right = (rhs.transpose(rhs_perm) if rhs_turned else rhs).reshape(rhs_shape)
+        if out is None:
+            return dot(left, right).reshape(shape)
+        if _takes_products(out):
+            dot(left, right, out.reshape(matrix))
+        else:
+            np.copyto(out, dot(left, right).reshape(shape))
+        return out
+
+    return run
+
+
+def _bind_one(views: _Views, inputs: tuple[ArraySpec, ...], output: ArraySpec, way: Way) -> Kernel:
     """One product of matrices, whose axes are those of the result in order."""
     (lhs_perm, rhs_perm, _), (lhs_shape, rhs_shape, matrix) = views.perms, views.shapes
     shape = output.shape
+    if way == "plain" and _are_few(inputs, output):
+        return _bind_few(views, output)
     product = None if way == "plain" else _bind_shared(ArraySpec(output.dtype, matrix), way)
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
@@ -375,12 +405,40 @@ def _dot(left: Any, right: Any, output: ArraySpec) -> Any:
     return np.dot(left, right, out=empty(shape, output.dtype))
 
 
-def _bind_loops(views: _Views, plan: Products, output: ArraySpec, way: Way) -> Kernel:
+def _bind_few_loops(views: _Views, output: ArraySpec) -> Kernel:
+    """The same for small matrices: of what `_bind_loops` does, no more than has to be."""
+    (lhs_perm, rhs_perm, _), (lhs_shape, rhs_shape, products) = views.perms, views.shapes
+    shape, dtype = output.shape, output.dtype
+    lhs_turned, rhs_turned = (perm != tuple(range(len(perm))) for perm in (lhs_perm, rhs_perm))
+
+    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
+        left = (lhs.transpose(lhs_perm) if lhs_turned else lhs).reshape(lhs_shape)
+        right = (rhs.transpose(rhs_perm) if rhs_turned else rhs).reshape(rhs_shape)
+        product = np.empty(products, dtype)
+        fill(
+            np.matmul,
+            left if _is_blas_ready(left) else left.copy(),
+            right if _is_blas_ready(right) else right.copy(),
+            product,
+        )
+        if out is None:
+            return product.reshape(shape)
+        np.copyto(out, product.reshape(shape))
+        return out
+
+    return run
+
+
+def _bind_loops(
+    views: _Views, plan: Products, inputs: tuple[ArraySpec, ...], output: ArraySpec, way: Way
+) -> Kernel:
     """numpy.matmul over the loops, on threads that `way` names."""
     (lhs_perm, rhs_perm, out_perm), (lhs_shape, rhs_shape, products) = views.perms, views.shapes
     unmerged = tuple(views.sizes[x] for x in out_perm)
     dtype = output.dtype
     is_row_major = views.is_row_major and output.layout is None and not plan.packed[2]
+    if way == "plain" and is_row_major and output.dtype.char in BLAS and _are_few(inputs, output):
+        return _bind_few_loops(views, output)
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         left = _blas_ready(packed(lhs.transpose(lhs_perm), lhs_shape))

@@ -31,12 +31,20 @@ _IDLE = [_quiet()] if _HAS_CONTEXT else []
 
 
 def fill(ufunc: Any, left: Any, right: Any, out: Any) -> None:
-    """ufunc(left, right, out=out), of numbers or of objects."""
-    if not out.dtype.hasobject:
-        quietly(ufunc, left, right, out=out)
+    """ufunc(left, right, out=out), of numbers or of objects. What `quietly` does is repeated here: to call it
+    takes as long as to change contexts, and both a third of a product of a few numbers."""
+    if out.dtype.hasobject or not _HAS_CONTEXT:
+        with np.errstate(all="ignore"):
+            ufunc(left, right, out)
         return
-    with np.errstate(all="ignore"):
-        ufunc(left, right, out=out)
+    try:
+        context = _IDLE.pop()
+    except IndexError:
+        context = _quiet()
+    try:
+        context.run(ufunc, left, right, out)
+    finally:
+        _IDLE.append(context)
 
 
 def quietly(function: Callable[..., T], *arguments: Any, **keywords: Any) -> T:

@@ -21,7 +21,9 @@ from ..spec import ArraySpec, Axes, Shape
 from .accumulators import UFUNCS, DType, accumulator
 from .buffers import empty
 from .elementwise import BLOCK, blocks_within
+from .quiet import quietly
 from .reduction import LANES, PARTIAL, Reduction
+from .small_sums import small_sum
 from .source import Body, body_of
 from .strided import MOST_AXES, element_strides
 from .threads import parallel_for
@@ -45,10 +47,20 @@ def bind_reduce(op: str) -> Callable[..., Kernel]:
         # a ufunc's reduction and no more
         is_all = wide == output.dtype and initial is None and op != "reduce_mean"
         is_all &= x.size > 0 and x.dtype.kind in "fciu"
+        is_brief = is_all and turned is None and x.size < get_options().small
+        few = _few(axes, x, output) if op == "reduce_sum" and initial is None else None
 
         def run(x: Any, out: Any = None) -> Any:
+            if few is not None and x.flags.c_contiguous and x.flags.aligned:
+                total = quietly(few, x)
+                if out is None:
+                    return total
+                np.copyto(out, total)
+                return out
             if out is None:
                 out = empty(output.shape, output.dtype)
+            if is_brief:
+                return quietly(ufunc.reduce, x, axes, wide, out)
             is_large = x.size >= max(1, get_options().small)
             # between elements, or at odd addresses: NumPy, which copies a buffer's worth at a time
             if compiled is not None and is_large and element_strides(x) is not None:
@@ -73,6 +85,29 @@ def bind_reduce(op: str) -> Callable[..., Kernel]:
         return run
 
     return bind
+
+
+def _few(axes: Axes, x: ArraySpec, output: ArraySpec) -> Callable[[Any], Any] | None:
+    """What adds up a contiguous array of few numbers; None for others, and where NumPy is as fast."""
+    char = x.dtype.char
+    if char not in "fdFD" or not x.dtype.isnative or not 0 < x.size < get_options().small:
+        return None
+    parts = (2,) if x.dtype.kind == "c" else ()  # real and imaginary ones, side by side
+    total = small_sum((*x.shape, *parts), axes)
+    if total is None:
+        return None
+    if char == "d":
+        return total
+    if char == "f":
+        return lambda x: total(x.astype(np.float64)).astype(np.float32)
+    if char == "D":
+        return lambda x: total(x.view(np.float64)).view(np.complex128).reshape(output.shape)
+    return lambda x: (
+        total(x.view(np.float32).astype(np.float64))
+        .astype(np.float32)
+        .view(np.complex64)
+        .reshape(output.shape)
+    )
 
 
 def _compiled(
@@ -183,7 +218,9 @@ def reduce_scratch_bytes(x: ArraySpec, axes: Axes, threads: int) -> int:
     result = math.prod(n for axis, n in enumerate(x.shape) if axis not in axes)
     wide = max(16, x.dtype.itemsize)
     if x.size < get_options().small:
-        return wide * result + x.nbytes + 2 * widened_bytes(x)
+        # float32 and complex64 become wider, and what lies in short lines is copied
+        copies = 4 if x.dtype.char in "fF" else 2
+        return wide * result + copies * x.nbytes + 2 * widened_bytes(x)
     return wide * (LANES * threads + 2 * x.size // PARTIAL + result) + widened_bytes(x)
 
 

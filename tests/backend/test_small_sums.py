@@ -1,0 +1,134 @@
+"""Sums as products with ones: any shape and axes, numbers that are none, no warnings."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import einloom
+from einloom.backend.cpu import small_sums
+from einloom.backend.cpu.small_sums import ALONE, small_sum
+
+SHAPES = [
+    (5, 7), (64, 12), (3, 100, 3), (100, 3, 3), (2000, 3), (3, 2000), (40, 5, 6), (2, 3, 4, 5, 6),
+    (7, 1, 9, 1, 8), (300, 300),
+    (4096, 20), (20, 600), (2, 700, 13), (90, 90, 2), (2, 5000, 2), (ALONE + 5, 2), (2, ALONE + 5),
+]  # fmt: skip
+
+
+def check(shape: tuple[int, ...], axes: tuple[int, ...], rng: np.random.Generator) -> bool:
+    total = small_sum(shape, axes)
+    if total is None:
+        return False
+    x = rng.standard_normal(shape)
+    found = total(x)
+    exact = x.astype(np.longdouble).sum(axes)
+    count = math.prod(shape[axis] for axis in axes)
+    assert type(found) is np.ndarray
+    assert (found.shape, found.dtype) == (exact.shape, np.float64)
+    assert found.flags.c_contiguous
+    bound = min(count, 2 * ALONE) * np.finfo(np.float64).eps * np.abs(x).sum(axes)
+    assert np.all(np.abs(found - exact) <= bound)
+    return True
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_all_axes(shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    for count in range(1, len(shape) + 1):
+        for axes in itertools.combinations(range(len(shape)), count):
+            check(shape, axes, rng)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_laws(data: st.DataObject) -> None:
+    shape = tuple(
+        data.draw(st.lists(st.sampled_from([1, 2, 3, 5, 17, 40]), min_size=1, max_size=5))
+    )
+    axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1)))))
+    check(shape, axes, np.random.default_rng(0))
+
+
+def test_where_numpy_takes_no_longer() -> None:
+    assert small_sum((1000,), (0,)) is None
+    assert small_sum((2, 3), (1,)) is None
+    assert small_sum((30, 40), ()) is None
+    assert small_sum((1, 40), (0,)) is None
+    assert small_sum((64, 12), (1,)) is not None
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("equation", ["abc->b", "abc->ac", "abc->a", "abc->c"])
+def test_numbers_that_are_none(dtype: str, equation: str, rng: np.random.Generator) -> None:
+    """Infinite numbers and NaN stay where they are; nothing warns."""
+    x = rng.standard_normal((30, 20, 6)).astype(dtype)
+    if x.dtype.kind == "c":
+        x.imag = rng.standard_normal(x.shape)
+    x[3, 4, 5], x[7, 8, 2], x[9, 9, 1] = np.inf, np.nan, -np.inf
+    with np.errstate(all="raise"):
+        found = einloom.einsum(equation, x)
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        gone = tuple(axis for axis, label in enumerate("abc") if label not in equation[5:])
+        expected = x.astype(wide).sum(gone)
+    assert found.dtype == x.dtype
+    for part in ("real", "imag"):
+        np.testing.assert_allclose(
+            getattr(found, part),
+            getattr(expected, part),
+            rtol=1e-5 if dtype in ("f4", "c8") else 1e-12,
+        )
+
+
+def test_single_precision_is_added_up_in_double(rng: np.random.Generator) -> None:
+    """Each result is the exact one, rounded once or nearly so."""
+    x = rng.random((2000, 60), np.float32) + np.float32(1e4)
+    exact = np.array([math.fsum(map(float, column)) for column in x.T])
+    found = einloom.einsum("ab->b", x)
+    assert found.dtype == np.float32
+    assert np.array_equal(found, exact.astype(np.float32))
+
+
+def test_results_do_not_depend_on_threads(rng: np.random.Generator) -> None:
+    for shape, equation in (
+        ((4096, 20), "ab->a"),
+        ((4096, 20), "ab->b"),
+        ((9, 1500, 5), "abc->ac"),
+    ):
+        x = rng.standard_normal(shape)
+        results = []
+        for threads in (1, 2):
+            with einloom.options(threads=threads):
+                results.append(einloom.einsum(equation, x))
+        assert np.array_equal(*results)
+
+
+def test_other_layouts(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((30, 20, 6))
+    for y in (x.T, x[::-1, ::2], np.asfortranarray(x), x[:, :, ::-1]):
+        np.testing.assert_allclose(
+            einloom.einsum("abc->b", y), y.sum((0, 2)), rtol=1e-12, atol=1e-12
+        )
+    out = np.zeros((20, 2))[:, 0]
+    einloom.einsum("abc->b", x, out=out)
+    np.testing.assert_allclose(out, x.sum((0, 2)), rtol=1e-12, atol=1e-12)
+
+
+def test_it_is_asked(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """Where memory is contiguous, and for nothing large."""
+    asked = []
+    monkeypatch.setattr(
+        small_sums,
+        "_rows",
+        lambda *sizes: asked.append(sizes) or (lambda x: x.reshape(sizes).sum(1)),
+    )
+    x = rng.standard_normal((64, 12))
+    with einloom.options(small=1 << 18):
+        program = einloom.compile("ab->a", x)
+    np.testing.assert_allclose(program(x), x.sum(1), rtol=1e-12)
+    assert asked == [(64, 12)]
