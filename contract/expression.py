@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, wraps
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -122,6 +123,10 @@ class Expression:
         self._executable = executable
         small = self._certain < CHECK_FROM or not self._on_host
         self._plain = small and plain and bool(program.instructions)
+        # without instructions the result is a view of all of its operand
+        self._is_whole = (
+            small and plain and not program.instructions and bool(plan.network.output_axes)
+        )
         self._is_scalar = not plan.network.output_axes
         if at_once:
             _ = self.fast
@@ -134,6 +139,8 @@ class Expression:
     @property
     def has_fast(self) -> bool:
         most = FEW if self._on_host else MANY
+        if self._is_whole:
+            return self._on_host and view_of(self.plan) is not None
         return self._plain and 0 < len(self._specs) <= most
 
     @cached_property
@@ -146,6 +153,8 @@ class Expression:
             return self._fast_there()
         layouts = [plan.layouts[k] if plan.layouts else None for k in self._free]
         run = self._executable.settled()  # type: ignore[union-attr]
+        if self._is_whole:
+            run = methodcaller("view")
         view = None if plan.conj else view_of(plan)
         return checking(self._specs, layouts, run, self._held, self._is_scalar, view)
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ from .source import Body, body_of
 from .strided import MOST_AXES, element_strides
 from .threads import parallel_for
 
+LONG = 1 << 12  # elements from which they are converted at once
 FEW = 64  # elements of a sum over several axes, small enough to be added up one after another
 
 
@@ -45,22 +47,26 @@ def bind_reduce(op: str) -> Callable[..., Kernel]:
         compiled = _compiled(op, attrs, x, output)
         turned = _turned(x, axes)
         # a ufunc's reduction and no more
-        is_all = wide == output.dtype and initial is None and op != "reduce_mean"
-        is_all &= x.size > 0 and x.dtype.kind in "fciu"
+        is_all = initial is None and op != "reduce_mean" and x.size > 0 and x.dtype.kind in "fciu"
         is_brief = is_all and turned is None and x.size < get_options().small
+        is_all &= wide == output.dtype
         few = _few(axes, x, output) if op == "reduce_sum" and initial is None else None
 
         def run(x: Any, out: Any = None) -> Any:
-            if few is not None and x.flags.c_contiguous and x.flags.aligned:
-                total = quietly(few, x)
-                if out is None:
-                    return total
-                np.copyto(out, total)
-                return out
+            if few is not None and x.flags.aligned:
+                is_ready = x.flags.c_contiguous
+                if is_ready or _lies_in_order(x):
+                    total = quietly(few, x if is_ready else x.copy())
+                    if out is None:
+                        return total
+                    np.copyto(out, total)
+                    return out
             if out is None:
                 out = empty(output.shape, output.dtype)
             if is_brief:
-                return quietly(ufunc.reduce, x, axes, wide, out)
+                if wide == output.dtype:
+                    return quietly(ufunc.reduce, x, axes, wide, out)
+                return quietly(_reduce_and_round, ufunc, x, axes, wide, out)
             is_large = x.size >= max(1, get_options().small)
             # between elements, or at odd addresses: NumPy, which copies a buffer's worth at a time
             if compiled is not None and is_large and element_strides(x) is not None:
@@ -94,20 +100,31 @@ def _few(axes: Axes, x: ArraySpec, output: ArraySpec) -> Callable[[Any], Any] | 
         return None
     parts = (2,) if x.dtype.kind == "c" else ()  # real and imaginary ones, side by side
     total = small_sum((*x.shape, *parts), axes)
-    if total is None:
-        return None
     if char == "d":
         return total
+    if total is None:
+        return None
     if char == "f":
         return lambda x: total(x.astype(np.float64)).astype(np.float32)
+    shape, dtype = output.shape, output.dtype
     if char == "D":
-        return lambda x: total(x.view(np.float64)).view(np.complex128).reshape(output.shape)
+        return lambda x: total(x.view(np.float64)).view(dtype).reshape(shape)
     return lambda x: (
-        total(x.view(np.float32).astype(np.float64))
-        .astype(np.float32)
-        .view(np.complex64)
-        .reshape(output.shape)
+        total(x.view(np.float32).astype(np.float64)).astype(np.float32).view(dtype).reshape(shape)
     )
+
+
+def _reduce_and_round(ufunc: Any, x: Any, axes: Axes, wide: DType, out: Any) -> Any:
+    if LONG < x.size:
+        x = x.astype(wide)  # at once: NumPy converts piece by piece
+    np.copyto(out, ufunc.reduce(x, axes, wide), casting="unsafe")
+    return out
+
+
+def _lies_in_order(x: Any) -> bool:
+    """Whether the axes lie as in a row-major array, with gaps, so that a copy is soon made."""
+    strides = x.strides
+    return all(map(operator.ge, strides, strides[1:])) and strides[-1] > 0
 
 
 def _compiled(

@@ -19,16 +19,12 @@ import numpy as np
 
 from ..spec import Axes, Shape
 
-ALONE = (
-    1 << 13
-)  # elements of a matrix that BLAS multiplies by a vector on one thread (OpenBLAS: 9216)
-BRIEF = (
-    32  # elements of each of many matrices below which a copy with one large matrix takes less time
-)
-LONG, LONGER = (
-    1 << 7,
-    1 << 10,
-)  # numbers of a line of larger matrices, and of all, that NumPy adds up as fast
+ALONE = 1 << 13
+"""Elements of a matrix that BLAS multiplies by a vector on one thread (OpenBLAS: 9216)."""
+BRIEF = 32
+"""Elements of each of many matrices below which a copy and one large matrix take less time."""
+LONG_ROW = 1 << 11  # numbers of a row that NumPy adds up as fast
+LONG, LONGER = 1 << 7, 1 << 10  # columns of larger matrices, and of any, for which that holds
 FEWEST, LINES = 5, 45  # lines that NumPy walks in the time of a call, and of each further step
 Sum = Callable[[Any], Any]
 
@@ -44,14 +40,17 @@ def small_sum(shape: Shape, axes: Axes) -> Sum | None:
     long = [axis for axis, n in enumerate(shape) if n != 1]
     groups = groupby(long, key=lambda axis: axis in axes)
     runs = [(is_summed, math.prod([shape[axis] for axis in group])) for is_summed, group in groups]
+    lines = math.prod([n for _, n in runs[:-1]])  # that NumPy walks
     steps: list[Sum] = []
+    if len(runs) > 1 and runs[0][0]:  # which leaves little to the others, and is one matrix
+        (_, count), *runs = runs
+        steps.append(_columns(1, count, math.prod([n for _, n in runs])))
     for at in range(len(runs) - 1, -1, -1):  # the last first: what comes before lies as it did
         is_summed, count = runs[at]
         if is_summed:
             before = math.prod([n for _, n in runs[:at]])
             behind = math.prod([n for is_gone, n in runs[at + 1 :] if not is_gone])
             steps.append(_rows(before, count) if behind == 1 else _columns(before, count, behind))
-    lines = math.prod([n for _, n in runs[:-1]])  # that NumPy walks
     if not steps or lines < FEWEST + LINES * (len(steps) - 1):
         return None
     result = tuple([n for axis, n in enumerate(shape) if axis not in axes])
@@ -72,7 +71,7 @@ def _rows(rows: int, count: int) -> Sum:
     if rows * count <= ALONE:
         ones = np.ones(count)
         return lambda x: x.reshape(rows, count).dot(ones)
-    if count >= LONG:
+    if count >= LONG_ROW:
         return lambda x: np.add.reduce(x.reshape(rows, count), 1)
     ones = np.ones(count)
     part = ALONE // count
