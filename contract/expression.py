@@ -124,9 +124,10 @@ class Expression:
         small = self._certain < CHECK_FROM or not self._on_host
         self._plain = small and plain and bool(program.instructions)
         # without instructions the result is a view of all of its operand
-        self._is_whole = (
-            small and plain and not program.instructions and bool(plan.network.output_axes)
+        is_all = (
+            not program.instructions and len(self._specs) == 1 and bool(plan.network.output_axes)
         )
+        self._is_whole = small and plain and is_all
         self._is_scalar = not plan.network.output_axes
         if at_once:
             _ = self.fast

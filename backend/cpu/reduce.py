@@ -115,7 +115,7 @@ def _few(axes: Axes, x: ArraySpec, output: ArraySpec) -> Callable[[Any], Any] | 
 
 
 def _reduce_and_round(ufunc: Any, x: Any, axes: Axes, wide: DType, out: Any) -> Any:
-    if LONG < x.size:
+    if x.size > LONG:
         x = x.astype(wide)  # at once: NumPy converts piece by piece
     np.copyto(out, ufunc.reduce(x, axes, wide), casting="unsafe")
     return out
