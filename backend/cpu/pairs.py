@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..._base.options import get_options
 from ..catalogue import Attrs
 from ..dtypes import mixed, real_of
+from ..matrices import contraction_of, orders_of, plan_decided
 from ..protocol import Kernel
 from ..rules import known_dims
 from ..spec import ArraySpec
@@ -22,6 +24,10 @@ from .strided import MOST_AXES
 LEAST = 1 << 12  # multiplications
 # the result is formed elsewhere and moved: 64x64 takes twice as long, 128x128 as long, 1024x1024 0.6
 LEAST_MOVED = 1 << 21
+LITTLE = 4  # times as many elements have the complex operand and the result together
+MARGIN = (
+    0.9  # of the time of complex numbers, at most, should pairs take: they are predicted too low
+)
 Specs = tuple[tuple[ArraySpec, ...], ArraySpec]
 
 
@@ -31,13 +37,33 @@ def are_mixed(inputs: tuple[ArraySpec, ...]) -> bool:
 
 
 def pays(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
-    """Whether there is an axis more to be had, and work enough; else the real operand is converted."""
+    """Whether there is an axis more to be had, and work enough; else the real operand is converted.
+
+    That is also done where NumPy would walk rows of two numbers, and where the real operand is little beside
+    the others and BLAS would need a copy of pairs: contracted elements that lie last no longer do so."""
     if any(len(x.shape) >= MOST_AXES for x in (*inputs, output)):
         return False
     lhs, rhs = inputs
     dims = known_dims(attrs, lhs.shape, rhs.shape)
     are_written = _axis(attrs, inputs) == len(output.shape)
-    return dims.batch * dims.m * dims.n * dims.k >= (LEAST if are_written else LEAST_MOVED)
+    work = dims.batch * dims.m * dims.n * dims.k
+    if work < (LEAST if are_written else LEAST_MOVED):
+        return False
+    if dims.k == 1:  # kernels walk rows of two numbers well, NumPy one by one
+        return output.size >= get_options().small
+    real, complex_ = sorted(inputs, key=lambda x: x.dtype.kind == "c")
+    if LITTLE * real.size > complex_.size + output.size:
+        return True
+    converted = tuple([ArraySpec(output.dtype, x.shape, x.layout) for x in inputs])
+    in_pairs = _seconds(attrs, *as_pairs(attrs, inputs, output))
+    return in_pairs < MARGIN * _seconds(attrs, converted, output)
+
+
+def _seconds(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> float:
+    """Of the product, by BLAS or kernels."""
+    lhs, rhs = inputs
+    step, left, right = contraction_of(known_dims(attrs, lhs.shape, rhs.shape), lhs, rhs)
+    return plan_decided(step, orders_of(step, left, right, (lhs, rhs, output))).seconds
 
 
 def as_pairs(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Specs:

@@ -29,9 +29,9 @@ FEWEST, LINES = 5, 45  # lines that NumPy walks in the time of a call, and of ea
 Sum = Callable[[Any], Any]
 
 
-def small_sum(shape: Shape, axes: Axes) -> Sum | None:
-    """What adds up float64 numbers over these axes of a contiguous array of this shape; None where NumPy
-    takes no longer. Its errors are those of sums of up to ALONE numbers one after another.
+def small_sum(shape: Shape, axes: Axes, dtype: Any = np.float64) -> Sum | None:
+    """What adds up numbers of a dtype of BLAS over these axes of a contiguous array of this shape; None where
+    NumPy takes no longer. Its errors are those of sums of up to ALONE numbers one after another.
 
     >>> total = small_sum((40, 5, 6), (0, 2))
     >>> total(np.ones((40, 5, 6)))
@@ -44,13 +44,18 @@ def small_sum(shape: Shape, axes: Axes) -> Sum | None:
     steps: list[Sum] = []
     if len(runs) > 1 and runs[0][0]:  # which leaves little to the others, and is one matrix
         (_, count), *runs = runs
-        steps.append(_columns(1, count, math.prod([n for _, n in runs])))
+        steps.append(_columns(1, count, math.prod([n for _, n in runs]), dtype))
     for at in range(len(runs) - 1, -1, -1):  # the last first: what comes before lies as it did
         is_summed, count = runs[at]
         if is_summed:
             before = math.prod([n for _, n in runs[:at]])
             behind = math.prod([n for is_gone, n in runs[at + 1 :] if not is_gone])
-            steps.append(_rows(before, count) if behind == 1 else _columns(before, count, behind))
+            one = (
+                _rows(before, count, dtype)
+                if behind == 1
+                else _columns(before, count, behind, dtype)
+            )
+            steps.append(one)
     if not steps or lines < FEWEST + LINES * (len(steps) - 1):
         return None
     result = tuple([n for axis, n in enumerate(shape) if axis not in axes])
@@ -66,20 +71,20 @@ def small_sum(shape: Shape, axes: Axes) -> Sum | None:
     return total
 
 
-def _rows(rows: int, count: int) -> Sum:
+def _rows(rows: int, count: int, dtype: Any) -> Sum:
     """Sums of rows of so many numbers."""
     if rows * count <= ALONE:
-        ones = np.ones(count)
+        ones = np.ones(count, dtype)
         return lambda x: x.reshape(rows, count).dot(ones)
     if count >= LONG_ROW:
         return lambda x: np.add.reduce(x.reshape(rows, count), 1)
-    ones = np.ones(count)
+    ones = np.ones(count, dtype)
     part = ALONE // count
     parts = rows // part
     even = parts * part
 
     def total(x: Any) -> Any:
-        x, out = x.reshape(rows, count), np.empty(rows)
+        x, out = x.reshape(rows, count), np.empty(rows, dtype)
         np.matmul(x[:even].reshape(parts, part, count), ones, out=out[:even].reshape(parts, part))
         if even < rows:
             np.dot(x[even:], ones, out=out[even:])
@@ -88,23 +93,23 @@ def _rows(rows: int, count: int) -> Sum:
     return total
 
 
-def _columns(loops: int, count: int, columns: int) -> Sum:
+def _columns(loops: int, count: int, columns: int, dtype: Any) -> Sum:
     """Sums of so many neighbouring rows, again and again."""
     whole = (loops, count, columns)
     if columns >= LONG and (count * columns > ALONE or columns >= LONGER):
         return lambda x: np.add.reduce(x.reshape(whole), 1)
     if loops > 1 and count * columns < BRIEF:
-        at_once = _columns(1, count, loops * columns)
+        at_once = _columns(1, count, loops * columns, dtype)
         return lambda x: at_once(np.ascontiguousarray(x.reshape(whole).transpose(1, 0, 2)))
     if count * columns <= ALONE:
-        ones = np.ones(count)
+        ones = np.ones(count, dtype)
         if loops == 1:
             return lambda x: ones.dot(x.reshape(count, columns))
         return lambda x: np.matmul(ones, x.reshape(whole))
     part = ALONE // columns
     parts = count // part
-    even, ones = parts * part, np.ones(part)
-    ones_of_rest = np.ones(count - even)
+    even, ones = parts * part, np.ones(part, dtype)
+    ones_of_rest = np.ones(count - even, dtype)
 
     def total(x: Any) -> Any:
         x = x.reshape(whole)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,13 +123,49 @@ def test_other_layouts(rng: np.random.Generator) -> None:
 def test_it_is_asked(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     """Where memory is contiguous, and for nothing large."""
     asked = []
-    monkeypatch.setattr(
-        small_sums,
-        "_rows",
-        lambda *sizes: asked.append(sizes) or (lambda x: x.reshape(sizes).sum(1)),
-    )
+
+    def rows(rows: int, count: int, dtype: Any) -> Any:
+        asked.append((rows, count))
+        return lambda x: x.reshape(rows, count).sum(1)
+
+    monkeypatch.setattr(small_sums, "_rows", rows)
     x = rng.standard_normal((64, 12))
     with einloom.options(small=1 << 18):
         program = einloom.compile("ab->a", x)
     np.testing.assert_allclose(program(x), x.sum(1), rtol=1e-12)
     assert asked == [(64, 12)]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("sizes", [(9, 5, 4), (40, 2, 3), (3, 40, 40)], ids=str)
+def test_products_that_are_added_up(
+    dtype: str, sizes: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    """Of two operands with the same axes in any orders, whatever is summed."""
+    extents = dict(zip("abc", sizes, strict=True))
+    for right in map("".join, itertools.permutations("abc")):
+        for kept in ("", "a", "b", "c", "ab", "ac", "bc", "ca"):
+            x, y = (
+                (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+                if dtype[0] == "c"
+                else rng.standard_normal(shape).astype(dtype)
+                for shape in ([extents[label] for label in term] for term in ("abc", right))
+            )
+            equation = f"abc,{right}->{kept}"
+            expected = np.einsum(equation, x.astype("c16"), y.astype("c16"))
+            found = einloom.einsum(equation, x, y)
+            out = np.full((*expected.shape, 2), 7, dtype)[..., 0]
+            einloom.compile(equation, x, y)(x, y, out=out)
+            tolerance = 1e-4 if dtype in ("f4", "c8") else 1e-12
+            for result in (found, out):
+                assert result.dtype == x.dtype
+                np.testing.assert_allclose(result, expected, rtol=tolerance, atol=30 * tolerance)
+
+
+def test_infinite_products_warn_nobody(rng: np.random.Generator) -> None:
+    x, y = rng.standard_normal((2, 6, 500))
+    x[0, 0], x[1, 0], y[:2, 0], y[0, 1] = np.inf, -np.inf, 1, np.nan
+    with np.errstate(all="raise"):
+        found = einloom.einsum("ab,ab->b", x, y)
+    assert np.isnan(found[:2]).all()
+    np.testing.assert_allclose(found[2:], (x * y).sum(0)[2:], rtol=1e-12, atol=1e-12)
