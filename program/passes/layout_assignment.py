@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -89,16 +89,16 @@ class _Step:
 
 def layout_assignment(program: Program, order: str = "K") -> Program:
     """`program` with layouts; with `order` "C" or "F", results in row-major or column-major order."""
-    between, results = _between_products(program), _results(program, order)
-    if not between and not results:
-        return program
-    found: dict[int, Axes | None] = dict.fromkeys(between)
-    found |= _long_rows(program, between)
     outer = {
         ins.outputs[0]: ins
         for ins in program.instructions
         if _is_product(program, ins) and not ins.attrs["contracting"][0]
     }
+    between, results = _between_products(program), _results(program, order, outer)
+    if not between and not results:
+        return program
+    found: dict[int, Axes | None] = dict.fromkeys(between)
+    found |= _long_rows(program, between)
     fixed = [slot for slot in results if order in ("C", "F") or slot in outer]
     plain = {slot: results.pop(slot) for slot in fixed}
     found |= {slot: _unless_row_major(axes) for slot, axes in plain.items()}
@@ -144,9 +144,10 @@ def _shown(program: Program, output: int) -> tuple[int, Axes]:
     return slot, perm
 
 
-def _results(program: Program, order: str) -> dict[int, Axes]:
+def _results(program: Program, order: str, outer: Container[int]) -> dict[int, Axes]:
     """Slots of products that an output alone shows, and their axes in the order in which the output is
-    row-major, column-major for order "F"; what is no transpose is left as it is unless that is asked for.
+    row-major, column-major for order "F"; what is no transpose is left as it is unless that is asked for, or
+    unless it is `outer`: a product that sums nothing, of which any order may be written.
     """
     uses, made = use_counts(program), _made_by_products(program)
     found: dict[int, Axes] = {}
@@ -155,7 +156,7 @@ def _results(program: Program, order: str) -> dict[int, Axes]:
         if slot in made and uses[slot] == 1 and uses[output] == 1:
             if order == "F":
                 perm = perm[::-1]
-            if order in ("C", "F") or slot != output:
+            if order in ("C", "F") or slot != output or slot in outer:
                 found[slot] = perm
     return found
 

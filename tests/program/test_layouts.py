@@ -330,6 +330,11 @@ def test_a_result_that_nobody_asked_to_be_in_order_lies_as_is_cheapest() -> None
         ("bca,ad->dbac", ((388, 4, 37), (37, 16)), "dbca"),  # the smaller one is repeated
         ("a,bca->acb", ((246,), (99, 65, 246)), "bca"),  # nothing lies in another order
         ("ba,dc->acbd", ((11, 2), (7, 89)), "badc"),  # a small result, which NumPy writes
+        (
+            "ab,cab->abc",
+            ((50, 16), (1000, 50, 16)),
+            "cab",
+        ),  # previously failed: as axes are numbered
         ("ab,c->acb", ((11, 34), (2307,)), "acb"),  # lines of 34 are long enough
     ],
 )
