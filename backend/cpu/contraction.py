@@ -74,8 +74,8 @@ def dot_engine(
                   take longer (`panel_seconds`)
     strips        real numbers with enough work, where BLAS has few rows to work with, would copy operands, or
                   write a large result that it adds little to, and should take longer (`plan_strips`)
-    sums          a vector beside an operand that has all labels, and that BLAS would need a copy of: products
-                  are added up as it is read
+    sums          a vector beside an operand that has all labels, of integers, or one that BLAS would need a
+                  copy of: products are added up as it is read
     gemm          one matrix product of BLAS dtype
     loops         something is contracted, enough work for a compiled loop nest, and: matrices so small that
                   calling BLAS for each would take longer, or integers and rows of 16 or more
@@ -134,6 +134,8 @@ def _engine(
         return by
     if is_blas and dims.batch == 1 and dims.k > 1:
         return "gemm"
+    if _suits_sums(dims, dtype):
+        return "sums"
     if _suits_loops(dims, inputs, output, is_blas):
         return "loops"
     if dims.k == 1:
@@ -172,9 +174,22 @@ def _able(dims: DotDims, dtype: np.dtype[np.generic]) -> dict[Engine, bool]:
         "matmul": not is_blas,
         "loops": dtype.char in loops.DTYPES and dims.k <= loops.DEPTH,
         "strips": is_blas,
-        "sums": is_blas and dims.k > 1 and min(dims.m, dims.n) == 1,
+        "sums": (is_blas or dtype.kind in "biu") and _is_vector(dims),
         "sum product": True,
     }
+
+
+def _is_vector(dims: DotDims) -> bool:
+    """Whether one operand has all labels, and something is added up."""
+    return dims.k > 1 and min(dims.m, dims.n) == 1
+
+
+def _suits_sums(dims: DotDims, dtype: np.dtype[np.generic]) -> bool:
+    """Of integers; and of truth values where there are many vectors: a single one is soon known, since BLAS
+    counts them, or sums end with the first that is true."""
+    if not _is_vector(dims) or _work(dims) < max(1, get_options().small):
+        return False
+    return dtype.kind in "iu" or (dtype.kind == "b" and dims.batch > 1)
 
 
 def _suits_blocks(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None) -> bool:
@@ -188,7 +203,7 @@ def _suits_blocks(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
         return in_panels is not None and in_panels < plan_decided(step, orders).seconds
     if compute_dtype(dtype) != dtype:
         return m * n * k >= HALF and min(m, n, k) >= NARROW
-    if m * n * k < BLOCK or max(m, n) < ROW or k == 1:
+    if m * n * k < BLOCK or max(m, n) < ROW or k == 1 or _suits_sums(dims, dtype):
         return False
     suits_loops = min(m, n, k) < THIN and n >= ROW and k <= loops.DEPTH
     return not (suits_loops and dtype.char in loops.DTYPES)

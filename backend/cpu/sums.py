@@ -2,8 +2,8 @@
 
 out[b, i] = sum_k x[b, i, k] * y[b, k] is what a chain of a product and a sum computes, whose kernel reads x
 in the order in which it lies in memory, whatever that is. BLAS would need a copy first where contracted axes
-and others take turns there, as in `aebf,ef->ab`. Scratch: that of the reduction, and copies of operands whose
-strides are no whole elements.
+and others take turns there, as in `aebf,ef->ab`, and knows no integers. Scratch: that of the reduction, and
+copies of operands whose strides are no whole elements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .strided import readable
 
 
 def bind_sums(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    """A kernel for one `dot_general` with one row or one column, of real or complex numbers."""
+    """A kernel for one `dot_general` with one row or one column."""
     order = _order(output)
     plan = _plan(dims, inputs, output)
     kernel = bind_fused(plan)

@@ -128,8 +128,15 @@ LADDER: list[tuple[str, Call, dict[str, str]]] = [
         {
             **dict.fromkeys(("blas 0", "half 0"), "sums"),
             **dict.fromkeys(("blas inf", "half inf"), "gemm"),
-            "compiled 0": "blocked",
+            "compiled 0": "sums",
+            "compiled inf": "matmul",
+            "bool 0": "blocked",
         },
+    ),
+    (
+        "many vectors",
+        dot((60, 50, 40), (60, 40), ((0,), (0,)), ((2,), (1,))),
+        {"compiled 0": "sums", "bool 0": "sums", "bool inf": "matmul"},
     ),
 ]
 
@@ -159,19 +166,19 @@ def test_ladder() -> None:
 ASKED: dict[str, dict[str, tuple[str, ...]]] = {
     # engine that is asked for: by dtype or its kind, what runs each call of LADDER but the empty ones;
     # "" and kinds that are not here: the ladder's own choice
-    "multiply": {"any": ("", "", "", "multiply", *("",) * 6)},
-    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", *("gemm",) * 4)),
+    "multiply": {"any": ("", "", "", "multiply", *("",) * 7)},
+    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", *("gemm",) * 4, "")),
     "batched gemm": dict.fromkeys(
-        ("blas", "half"), (*("",) * 4, "batched gemm", "batched gemm", *("",) * 4)
+        ("blas", "half"), (*("",) * 4, "batched gemm", "batched gemm", *("",) * 4, "batched gemm")
     ),
-    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 10),
+    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 11),
     "loops": dict.fromkeys(
-        ("compiled", "blas", "half"), (*("loops",) * 6, "", "loops", "loops", "loops")
+        ("compiled", "blas", "half"), (*("loops",) * 6, "", "loops", "loops", "loops", "loops")
     ),
-    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 10),
-    "strips": dict.fromkeys(("half", "blas"), ("strips",) * 10),
-    "sums": dict.fromkeys(("half", "blas"), (*("",) * 9, "sums")),
-    "sum product": {"any": ("sum product",) * 10},
+    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 11),
+    "strips": dict.fromkeys(("half", "blas"), ("strips",) * 11),
+    "sums": dict.fromkeys(("half", "blas", "compiled", "bool"), (*("",) * 9, "sums", "sums")),
+    "sum product": {"any": ("sum product",) * 11},
     "lanes": {},
 }
 
