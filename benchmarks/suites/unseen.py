@@ -1,4 +1,4 @@
-"""Contractions that nobody wrote: seeded random pairs of arrays and small networks."""
+"""Contractions that nobody wrote: seeded random pairs, networks, sums, and small products."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from ..harness import CaseResult, measure
 from ..machine import Contender, rates
 from ..roofline import roofline
 
-COUNTS = {"pair": 24, "outer": 12, "network": 18}
+COUNTS = {"pair": 24, "outer": 12, "network": 18, "one": 24, "shared": 24}
 QUICK = 2  # of each kind
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 MULTIPLICATIONS = {"pair": (1e4, 2e8), "outer": (2e4, 2e6), "network": (2e5, 5e8)}
+ELEMENTS = {"one": (1e2, 2e5), "shared": (1e2, 2e5)}  # of the largest array
+AT_ONCE = 1e7  # products of all numbers, at most, for a plain np.einsum to be a peer
 MOST = 1 << 24  # elements of an array
 RANGES = ((2, 6), (4, 20), (10, 60))  # of the sizes of a network's labels
 TOLERANCE = {"float32": 1e-3, "float64": 1e-9, "complex128": 1e-9}
@@ -64,15 +66,23 @@ def drawn(kind: str) -> Iterator[Drawn]:
     """Cases of one kind, the same ones every time: axes in any order, sizes whose products are spread evenly
     over the magnitudes of their range."""
     rng = np.random.default_rng(list(kind.encode()))
-    draw = _network if kind == "network" else partial(_pair, kind)
+    by_kind = {"network": _network, "one": _one, "shared": _shared}
+    draw = by_kind.get(kind, partial(_pair, kind))
     number = 0
     while True:
         terms, output, sizes = draw(rng)
         dtype = str(rng.choice(["float64", "float64", "float32", "complex128"]))
         case = Drawn(kind, number, f"{','.join(terms)}->{output}", sizes, dtype)
-        least, most = MULTIPLICATIONS[kind]
         result = math.prod(sizes[label] for label in output)
-        if max(result, *map(math.prod, case.shapes)) > MOST:
+        largest = max(result, *map(math.prod, case.shapes))
+        if kind in ELEMENTS:
+            least, most = ELEMENTS[kind]
+            if least <= largest <= most:
+                number += 1
+                yield case
+            continue
+        least, most = MULTIPLICATIONS[kind]
+        if largest > MOST:
             continue
         plan = einloom.plan(case.equation, *case.shapes, dtype=dtype)
         if least <= plan.cost <= most and plan.largest_intermediate <= MOST:
@@ -126,6 +136,31 @@ def _network(rng: np.random.Generator) -> tuple[list[str], str, dict[str, int]]:
     return [_mixed(rng, term) for term in terms], _mixed(rng, output), sizes
 
 
+def _one(rng: np.random.Generator) -> tuple[list[str], str, dict[str, int]]:
+    """One array, one of whose labels is summed, and now and then one stands twice."""
+    labels = list(LETTERS[: int(rng.integers(1, 6))])
+    sizes = _magnitudes(rng, labels)
+    twice = [str(rng.choice(labels))] if rng.random() < 0.3 else []
+    output = [label for label in labels[1:] if rng.random() < 0.6]
+    return [_mixed(rng, labels + twice)], _mixed(rng, output), sizes
+
+
+def _shared(rng: np.random.Generator) -> tuple[list[str], str, dict[str, int]]:
+    """Two to four arrays that have several labels in common."""
+    labels = list(LETTERS[: int(rng.integers(2, 5))])
+    sizes = _magnitudes(rng, labels)
+    terms = []
+    for _ in range(int(rng.integers(2, 5))):
+        count = int(rng.integers(1, len(labels) + 1))
+        terms.append(_mixed(rng, [labels[k] for k in rng.permutation(len(labels))[:count]]))
+    output = [label for label in labels if label in "".join(terms) and rng.random() < 0.5]
+    return terms, _mixed(rng, output), {x: n for x, n in sizes.items() if x in "".join(terms)}
+
+
+def _magnitudes(rng: np.random.Generator, labels: list[str]) -> dict[str, int]:
+    return {label: round(10 ** rng.uniform(0.3, 3)) for label in labels}
+
+
 def _mixed(rng: np.random.Generator, labels: list[str]) -> str:
     return "".join(labels[k] for k in rng.permutation(len(labels)))
 
@@ -152,6 +187,8 @@ def contenders(case: Drawn, arrays: list[Any]) -> Iterator[tuple[str, Contender]
     path, _ = opt_einsum.contract_path(case.equation, *arrays, optimize="optimal")
     by_path = ["einsum_path", *path]
     yield "np.einsum", partial(np.einsum, case.equation, *arrays, optimize=by_path)
+    if case.kind in ELEMENTS and math.prod(case.sizes.values()) <= AT_ONCE:
+        yield "np.einsum at once", partial(np.einsum, case.equation, *arrays)
     expression = opt_einsum.contract_expression(case.equation, *case.shapes, optimize=path)
     yield "opt_einsum+numpy", partial(expression, *arrays)
     torch = peers.torch()
