@@ -124,10 +124,10 @@ class Expression:
         small = self._certain < CHECK_FROM or not self._on_host
         self._plain = small and plain and bool(program.instructions)
         # without instructions the result is a view of all of its operand
-        is_all = (
-            not program.instructions and len(self._specs) == 1 and bool(plan.network.output_axes)
+        is_operand = (
+            not self._held and program.outputs == program.inputs and not program.instructions
         )
-        self._is_whole = small and plain and is_all
+        self._is_whole = small and plain and is_operand and bool(plan.network.output_axes)
         self._is_scalar = not plan.network.output_axes
         if at_once:
             _ = self.fast
@@ -141,7 +141,7 @@ class Expression:
     def has_fast(self) -> bool:
         most = FEW if self._on_host else MANY
         if self._is_whole:
-            return self._on_host and view_of(self.plan) is not None
+            return self._on_host
         return self._plain and 0 < len(self._specs) <= most
 
     @cached_property
@@ -153,9 +153,9 @@ class Expression:
         if not self._on_host:
             return self._fast_there()
         layouts = [plan.layouts[k] if plan.layouts else None for k in self._free]
-        run = self._executable.settled()  # type: ignore[union-attr]
-        if self._is_whole:
-            run = methodcaller("view")
+        run: Callable[..., Any] = methodcaller("view")
+        if not self._is_whole:
+            run = self._executable.settled()  # type: ignore[union-attr]
         view = None if plan.conj else view_of(plan)
         return checking(self._specs, layouts, run, self._held, self._is_scalar, view)
 

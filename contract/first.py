@@ -156,8 +156,8 @@ def first_result(text: str, arrays: Sequence[Any]) -> Any:
         operands = [x.reshape([n for n in x.shape if n > 1]) for x in arrays]
     labels = products[-1].step.labels
     perm = None if labels == output else _axes(output, labels)
-    # what is shown as it is made, but for the order of its axes, may be made in that order
-    order = perm if shown == output else None
+    # what is shown as it is made, but for the order of its axes, may be made in that order or another one
+    order = None if shown != output else tuple(range(len(output))) if perm is None else perm
     result = _where_they_lie(products, operands)
     if result is None:
         result = _multiplied(products, operands, order)

@@ -102,6 +102,11 @@ def fused_scratch_bytes(
     values = plan.values()
     if plan.reduce is not None:  # what lies between elements is copied
         results = sum(reduce_scratch_bytes(values[k], plan.axes, threads) for k in plan.outputs)
+        if math.prod(plan.shape) < get_options().small:  # what is reduced is in memory
+            blocks = sum(dtype.itemsize for dtype in _scratch(plan, values)[1]) * math.prod(
+                plan.shape
+            )
+            results += sum(values[k].nbytes for k in plan.outputs) + blocks
         return results + sum(plan.inputs[k].nbytes for k in foreign)
     if not foreign and body_of(values, plan.steps, plan.outputs) is not None:
         return 0

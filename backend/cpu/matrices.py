@@ -18,7 +18,6 @@ from ..._base.caches import Cache
 from ..._base.options import get_options
 from ..catalogue import DotDims
 from ..cost_model import MODELS
-from ..dtypes import real_of
 from ..matrices import (
     WIDEST,
     Contraction,
@@ -35,13 +34,16 @@ from .buffers import LARGE, LENT, allocator, empty, empty_as, fresh
 from .move import move, packed, reshaped_view
 from .quiet import fill, quietly
 from .sharing import BLAS, STREAMED, Way, multiply, multiply_once, shared_bytes, way_of
-from .small_sums import small_sum
+from .summed_products import (
+    are_element_by_element,
+    bind_element_by_element,
+    element_by_element_bytes,
+)
 
 SHORT = 31  # most elements of rows that are multiplied and added up all at once, where there are
-FEW = 128  # rows at least, and where the products
-FEW_ELEMENTS = 1 << 14  # of each array, below which what Python does around NumPy matters
-SEVERAL = 3  # sums of a few elements that BLAS adds up as fast one by one
-NEAR = 1 << 20  # stay in a core's own cache
+MANY_ROWS = 128  # at least, and where the products
+NEAR = 1 << 20  # bytes stay in a core's own cache
+FEW = 1 << 14  # elements of each array below which what Python does around NumPy matters
 
 
 def bind_matrices(
@@ -62,8 +64,8 @@ def bind_matrices(
         return _bind_plain(output, _way_of_one(dims, inputs, output, own_threads))
     if _are_rows(dims, inputs, output):
         return _bind_short_rows(dims, output) if _are_short(dims) else _bind_rows(output)
-    if _are_few_sums(dims, inputs, output):
-        return _bind_few_sums(dims, inputs, output)
+    if are_element_by_element(dims, inputs, output):
+        return bind_element_by_element(dims, inputs, output)
     step, plan, views = _laid_out(dims, inputs, output)
     if one and not views.loops and views.is_row_major and not plan.packed[2]:
         return _bind_one(views, inputs, output, _way_of_one(dims, inputs, output, own_threads))
@@ -163,8 +165,8 @@ def packed_bytes(
     step, plan, views = _laid_out(dims, inputs, output)
     if _are_rows(dims, inputs, output) and _are_short(dims):
         return lhs.nbytes + output.nbytes
-    if _are_few_sums(dims, inputs, output):  # products, a copy of them, and first sums
-        return 3 * lhs.nbytes + output.nbytes
+    if are_element_by_element(dims, inputs, output):
+        return element_by_element_bytes(inputs, output)
     is_copied = (
         plan.packed[0] or lhs.layout is None,
         plan.packed[1] or rhs.layout is None,
@@ -283,7 +285,7 @@ def _are_short(dims: DotDims) -> bool:
     """Whether rows take less time all at once than one after another, since BLAS adds up less than 32
     elements number by number: 2000 rows of four elements take half of the time, of 24 take 0.8 to 1.0 of it,
     and in single precision all of them a third to a fifth."""
-    return dims.k <= SHORT and dims.batch >= FEW and 8 * dims.batch * dims.k <= NEAR
+    return dims.k <= SHORT and dims.batch >= MANY_ROWS and 8 * dims.batch * dims.k <= NEAR
 
 
 def _bind_short_rows(dims: DotDims, output: ArraySpec) -> Kernel:
@@ -307,65 +309,6 @@ def _bind_short_rows(dims: DotDims, output: ArraySpec) -> Kernel:
         if out is None and is_line:
             return quietly(line_of_sums, lhs, rhs)
         return quietly(sums_into, lhs, rhs, make() if out is None else out)
-
-    return run
-
-
-def _are_few_sums(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
-    """Whether two small arrays are multiplied element by element and added up, where BLAS would need a call
-    for each of many sums. Where one of them is turned these have to be many more than what each adds up; and
-    complex numbers that lie last are added up as fast by BLAS."""
-    last = len(inputs[0].shape) - 1
-    is_turned = _in_order_of_lhs(dims) is not None
-    are_rows = not is_turned and min(dims.lhs_contracting, default=last) > max(
-        dims.lhs_batch, default=-1
-    )
-    return (
-        dims.m == dims.n == 1
-        and not (are_rows and dims.k > SHORT)
-        and dims.batch > (2 * dims.k if is_turned else SEVERAL)
-        and not (dims.lhs_free or dims.rhs_free)
-        and output.layout is None
-        and output.dtype.char in BLAS
-        and not (output.dtype.kind == "c" and last in dims.lhs_contracting)
-        and dims.lhs_batch == tuple(sorted(dims.lhs_batch))
-        and max(x.size for x in inputs) < get_options().small
-    )
-
-
-def _in_order_of_lhs(dims: DotDims) -> Axes | None:
-    """How rhs is transposed to have its axes as lhs has them, both having the same ones; None for not at
-    all."""
-    pairs = zip(
-        dims.lhs_batch + dims.lhs_contracting, dims.rhs_batch + dims.rhs_contracting, strict=True
-    )
-    perm = tuple(axis for _, axis in sorted(pairs))
-    return None if perm == tuple(range(len(perm))) else perm
-
-
-def _bind_few_sums(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
-    """All products, in the order of lhs, and their sums."""
-    shape, dtype = inputs[0].shape, output.dtype
-    perm = _in_order_of_lhs(dims)
-    parts = (2,) if dtype.kind == "c" else ()  # see `small_sums`
-    real = real_of(dtype)
-    total = small_sum((*shape, *parts), dims.lhs_contracting, real)
-    result = output.shape
-
-    def sums(lhs: Any, rhs: Any) -> Any:
-        products = np.multiply(lhs, rhs, np.empty(shape, dtype))
-        if total is None:
-            return np.add.reduce(products, dims.lhs_contracting)
-        if not parts:
-            return total(products)
-        return total(products.view(real)).view(dtype).reshape(result)
-
-    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        found = quietly(sums, lhs, rhs if perm is None else rhs.transpose(perm))
-        if out is None:
-            return found
-        np.copyto(out, found)
-        return out
 
     return run
 
@@ -409,7 +352,7 @@ def _bind_shared(output: ArraySpec, way: Way) -> Kernel:
 def _are_few(inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
     """Whether what Python does around NumPy matters, and no kernel of ours would copy what lies badly."""
     most = max(x.size for x in (*inputs, output))
-    return most < min(FEW_ELEMENTS, get_options().small)
+    return most < min(FEW, get_options().small)
 
 
 def _bind_few(views: _Views, output: ArraySpec) -> Kernel:
@@ -472,7 +415,7 @@ def _dot(left: Any, right: Any, output: ArraySpec) -> Any:
 
 
 def _bind_few_loops(views: _Views, output: ArraySpec) -> Kernel:
-    """The same for small matrices: of what `_bind_loops` does, no more than has to be."""
+    """numpy.matmul over loops of small matrices: of what `_bind_loops` does, no more than has to be."""
     (lhs_perm, rhs_perm, _), (lhs_shape, rhs_shape, products) = views.perms, views.shapes
     shape, dtype = output.shape, output.dtype
     lhs_turned, rhs_turned = (perm != tuple(range(len(perm))) for perm in (lhs_perm, rhs_perm))
@@ -480,7 +423,8 @@ def _bind_few_loops(views: _Views, output: ArraySpec) -> Kernel:
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
         left = (lhs.transpose(lhs_perm) if lhs_turned else lhs).reshape(lhs_shape)
         right = (rhs.transpose(rhs_perm) if rhs_turned else rhs).reshape(rhs_shape)
-        product = np.empty(products, dtype)
+        is_written = out is not None and _takes_products(out)
+        product = out.reshape(products) if is_written else np.empty(products, dtype)
         fill(
             np.matmul,
             left if _is_blas_ready(left) else left.copy(),
@@ -489,7 +433,8 @@ def _bind_few_loops(views: _Views, output: ArraySpec) -> Kernel:
         )
         if out is None:
             return product.reshape(shape)
-        np.copyto(out, product.reshape(shape))
+        if not is_written:
+            np.copyto(out, product.reshape(shape))
         return out
 
     return run

@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from ..._base.caches import Quick
 from ..._base.options import get_options
 from ..catalogue import Attrs
+from ..cost_model import RATES, CostModel
 from ..dtypes import mixed, real_of
 from ..matrices import contraction_of, orders_of, plan_decided
 from ..protocol import Kernel
@@ -25,9 +29,8 @@ LEAST = 1 << 12  # multiplications
 # the result is formed elsewhere and moved: 64x64 takes twice as long, 128x128 as long, 1024x1024 0.6
 LEAST_MOVED = 1 << 21
 LITTLE = 4  # times as many elements have the complex operand and the result together
-MARGIN = (
-    0.9  # of the time of complex numbers, at most, should pairs take: they are predicted too low
-)
+MARGIN = 0.9  # of the time of complex numbers that pairs may take, which are predicted too low
+KERNEL = 2  # times `small`: elements of a product without sums whose pairs have a kernel at once
 Specs = tuple[tuple[ArraySpec, ...], ArraySpec]
 
 
@@ -39,8 +42,11 @@ def are_mixed(inputs: tuple[ArraySpec, ...]) -> bool:
 def pays(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
     """Whether there is an axis more to be had, and work enough; else the real operand is converted.
 
-    That is also done where NumPy would walk rows of two numbers, and where the real operand is little beside
-    the others and BLAS would need a copy of pairs: contracted elements that lie last no longer do so."""
+    That is also done where NumPy would walk rows of two numbers; and where the real operand is little, so
+    that its copy costs nothing, but BLAS would need a copy of the pairs, as of a complex matrix times a real
+    vector: what it adds up lies last there, and behind it the pairs. No measured model is asked, since an
+    infinite number times a real one that became complex is NaN: that is not for a machine to decide.
+    """
     if any(len(x.shape) >= MOST_AXES for x in (*inputs, output)):
         return False
     lhs, rhs = inputs
@@ -49,21 +55,37 @@ def pays(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool
     work = dims.batch * dims.m * dims.n * dims.k
     if work < (LEAST if are_written else LEAST_MOVED):
         return False
-    if dims.k == 1:  # kernels walk rows of two numbers well, NumPy one by one
-        return output.size >= get_options().small
+    if dims.k == 1:
+        return output.size >= KERNEL * get_options().small
     real, complex_ = sorted(inputs, key=lambda x: x.dtype.kind == "c")
-    if LITTLE * real.size > complex_.size + output.size:
+    if output.dtype.char not in RATES or LITTLE * real.size > complex_.size + output.size:
         return True
-    converted = tuple([ArraySpec(output.dtype, x.shape, x.layout) for x in inputs])
-    in_pairs = _seconds(attrs, *as_pairs(attrs, inputs, output))
-    return in_pairs < MARGIN * _seconds(attrs, converted, output)
+    key = (dims, lhs, rhs, output, get_options().small)
+    found = _PAYS.items.get(key)
+    if found is None:
+        _PAYS.misses += 1
+        converted = as_converted(inputs, output.dtype)
+        in_pairs = _seconds(attrs, *as_pairs(attrs, inputs, output))
+        found = in_pairs < MARGIN * _seconds(attrs, converted, output)
+        _PAYS.put(key, found)
+    else:
+        _PAYS.hits += 1
+    return found
+
+
+_PAYS: Quick[bool] = Quick("real beside complex", 1024)
 
 
 def _seconds(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> float:
-    """Of the product, by BLAS or kernels."""
+    """Of the product, by BLAS or kernels, on no machine in particular."""
     lhs, rhs = inputs
     step, left, right = contraction_of(known_dims(attrs, lhs.shape, rhs.shape), lhs, rhs)
-    return plan_decided(step, orders_of(step, left, right, (lhs, rhs, output))).seconds
+    return plan_decided(step, orders_of(step, left, right, (lhs, rhs, output)), CostModel()).seconds
+
+
+def as_converted(inputs: tuple[ArraySpec, ...], dtype: np.dtype[Any]) -> tuple[ArraySpec, ...]:
+    """Specs of operands of which those of another dtype are converted, and row-major then."""
+    return tuple([x if x.dtype == dtype else ArraySpec(dtype, x.shape) for x in inputs])
 
 
 def as_pairs(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Specs:

@@ -1,7 +1,8 @@
 """Reductions over any subset of axes, accumulated wider than the operands' dtype.
 
-`accumulators` says in which dtype. Small work goes to NumPy; large work to a generated kernel (see
-`reduction`), which reads every element once, wherever the axes lie.
+`accumulators` says in which dtype. Small work goes to NumPy, and sums of real and complex numbers to BLAS
+(`small_sums`); large work to a generated kernel (see `reduction`), which reads every element once, wherever
+the axes lie.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from .buffers import empty
 from .elementwise import BLOCK, blocks_within
 from .quiet import quietly
 from .reduction import LANES, PARTIAL, Reduction
-from .small_sums import small_sum
+from .small_sums import MOST, small_sum
 from .source import Body, body_of
 from .strided import MOST_AXES, element_strides
 from .threads import parallel_for
 
-LONG = 1 << 12  # elements from which they are converted at once
+CONVERTED = 1 << 12  # elements from which they are converted at once
 FEW = 64  # elements of a sum over several axes, small enough to be added up one after another
 
 
@@ -48,26 +49,24 @@ def bind_reduce(op: str) -> Callable[..., Kernel]:
         turned = _turned(x, axes)
         # a ufunc's reduction and no more
         is_all = initial is None and op != "reduce_mean" and x.size > 0 and x.dtype.kind in "fciu"
-        is_brief = is_all and turned is None and x.size < get_options().small
+        is_large = x.size >= max(1, get_options().small)
+        is_brief = is_all and turned is None and not is_large
         is_all &= wide == output.dtype
         few = _few(axes, x, output) if op == "reduce_sum" and initial is None else None
 
         def run(x: Any, out: Any = None) -> Any:
-            if few is not None and x.flags.aligned:
-                is_ready = x.flags.c_contiguous
-                if is_ready or _lies_in_order(x):
-                    total = quietly(few, x if is_ready else x.copy())
-                    if out is None:
-                        return total
-                    np.copyto(out, total)
-                    return out
+            if few is not None and x.flags.aligned and (x.flags.c_contiguous or _lies_in_order(x)):
+                total = quietly(few, x)
+                if out is None:
+                    return total
+                np.copyto(out, total)
+                return out
             if out is None:
                 out = empty(output.shape, output.dtype)
             if is_brief:
                 if wide == output.dtype:
                     return quietly(ufunc.reduce, x, axes, wide, out)
                 return quietly(_reduce_and_round, ufunc, x, axes, wide, out)
-            is_large = x.size >= max(1, get_options().small)
             # between elements, or at odd addresses: NumPy, which copies a buffer's worth at a time
             if compiled is not None and is_large and element_strides(x) is not None:
                 compiled(x, out)
@@ -94,28 +93,32 @@ def bind_reduce(op: str) -> Callable[..., Kernel]:
 
 
 def _few(axes: Axes, x: ArraySpec, output: ArraySpec) -> Callable[[Any], Any] | None:
-    """What adds up a contiguous array of few numbers; None for others, and where NumPy is as fast."""
-    char = x.dtype.char
-    if char not in "fdFD" or not x.dtype.isnative or not 0 < x.size < get_options().small:
+    """What adds up an array of few numbers, whose axes lie in order; None for others, and where NumPy is as
+    fast."""
+    now, dtype, shape = get_options(), output.dtype, output.shape
+    if dtype.char not in "fdFD" or not x.dtype.isnative or now.provider == "native":
         return None
-    parts = (2,) if x.dtype.kind == "c" else ()  # real and imaginary ones, side by side
+    if not 0 < x.size < min(MOST, now.small):
+        return None
+    parts = (2,) if dtype.kind == "c" else ()  # real and imaginary ones, side by side
     total = small_sum((*x.shape, *parts), axes)
-    if char == "d":
-        return total
     if total is None:
         return None
-    if char == "f":
-        return lambda x: total(x.astype(np.float64)).astype(np.float32)
-    shape, dtype = output.shape, output.dtype
-    if char == "D":
-        return lambda x: total(x.view(np.float64)).view(dtype).reshape(shape)
-    return lambda x: (
-        total(x.view(np.float32).astype(np.float64)).astype(np.float32).view(dtype).reshape(shape)
-    )
+    wide = accumulator("reduce_sum", dtype)
+    if wide == dtype and not parts:
+        return lambda x: total(np.ascontiguousarray(x))
+    if not parts:
+        return lambda x: total(x.astype(wide, order="C")).astype(dtype)
+
+    def of_pairs(x: Any) -> Any:
+        x = x.astype(wide, order="C", copy=False)
+        return total(x.view(np.float64)).view(wide).reshape(shape).astype(dtype, copy=False)
+
+    return of_pairs
 
 
 def _reduce_and_round(ufunc: Any, x: Any, axes: Axes, wide: DType, out: Any) -> Any:
-    if x.size > LONG:
+    if CONVERTED <= x.size < MOST:
         x = x.astype(wide)  # at once: NumPy converts piece by piece
     np.copyto(out, ufunc.reduce(x, axes, wide), casting="unsafe")
     return out
@@ -235,10 +238,16 @@ def reduce_scratch_bytes(x: ArraySpec, axes: Axes, threads: int) -> int:
     result = math.prod(n for axis, n in enumerate(x.shape) if axis not in axes)
     wide = max(16, x.dtype.itemsize)
     if x.size < get_options().small:
-        # float32 and complex64 become wider, and what lies in short lines is copied
-        copies = 4 if x.dtype.char in "fF" else 2
-        return wide * result + copies * x.nbytes + 2 * widened_bytes(x)
+        return wide * result + _copies(x) * x.nbytes + 2 * widened_bytes(x)
     return wide * (LANES * threads + 2 * x.size // PARTIAL + result) + widened_bytes(x)
+
+
+def _copies(x: ArraySpec) -> int:
+    """How often as many bytes as x has are allocated for few elements: in double precision or in order, once
+    more where lines are short, and half as much for first sums."""
+    if x.size >= MOST:
+        return 1  # made of axes one after another, by `_turned`
+    return {"e": 4, "f": 5, "F": 5, "d": 3, "D": 3}.get(x.dtype.char, 1)
 
 
 def widened_bytes(x: ArraySpec) -> int:

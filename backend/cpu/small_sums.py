@@ -3,7 +3,7 @@
 NumPy's reductions take a microsecond to begin, and many nanoseconds for each short line that they walk. BLAS
 takes a third of the one and a tenth of the other: what is summed at the end of memory is a matrix times ones,
 what is summed elsewhere is ones times a matrix. A number times one is itself, and each call is so small that
-BLAS has one thread for it, so that results do not depend on their number.
+OpenBLAS has one thread for it, so that results do not depend on their number.
 
 Real numbers only: an infinite complex number times one is NaN.
 """
@@ -26,6 +26,7 @@ BRIEF = 32
 LONG_ROW = 1 << 11  # numbers of a row that NumPy adds up as fast
 LONG, LONGER = 1 << 7, 1 << 10  # columns of larger matrices, and of any, for which that holds
 FEWEST, LINES = 5, 45  # lines that NumPy walks in the time of a call, and of each further step
+MOST = 1 << 18  # elements in all, however large `options.small` is
 Sum = Callable[[Any], Any]
 
 
@@ -59,14 +60,11 @@ def small_sum(shape: Shape, axes: Axes, dtype: Any = np.float64) -> Sum | None:
     if not steps or lines < FEWEST + LINES * (len(steps) - 1):
         return None
     result = tuple([n for axis, n in enumerate(shape) if axis not in axes])
-    if len(steps) == 1:
-        (only,) = steps
-        return lambda x: only(x).reshape(result)
 
     def total(x: Any) -> Any:
         for step in steps:
             x = step(x)
-        return x.reshape(result)
+        return x if x.shape == result else x.reshape(result)
 
     return total
 
