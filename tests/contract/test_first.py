@@ -90,7 +90,10 @@ AT_ONCE = [
     ("bij,bkj->bik", [(5, 30, 20), (5, 40, 20)]),
     ("bji,bjk->bki", [(5, 30, 20), (5, 30, 40)]),
     ("bij,bj->bi", [(50, 30, 20), (50, 20)]),
-    ("ab,cab->abc", [(50, 16), (100, 50, 16)]),  # previously failed: later calls gave it another order
+    (
+        "ab,cab->abc",
+        [(50, 16), (100, 50, 16)],
+    ),  # previously failed: later calls gave it another order
     ("bi,bi->b", [(500, 30), (500, 30)]),
     ("abij,abjk->abik", [(3, 4, 20, 30), (3, 4, 30, 40)]),
     ("bij,jk->bik", [(7, 20, 30), (30, 40)]),
