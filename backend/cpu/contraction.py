@@ -174,7 +174,7 @@ def _able(dims: DotDims, dtype: np.dtype[np.generic]) -> dict[Engine, bool]:
         "matmul": not is_blas,
         "loops": dtype.char in loops.DTYPES and dims.k <= loops.DEPTH,
         "strips": is_blas,
-        "sums": (is_blas or dtype.kind in "biu") and _is_vector(dims),
+        "sums": (is_blas or dtype.kind in "biu") and dtype.isnative and _is_vector(dims),
         "sum product": True,
     }
 
@@ -188,7 +188,7 @@ def _suits_sums(dims: DotDims, dtype: np.dtype[np.generic]) -> bool:
     """Of integers, which takes from a twentieth of the time of blocks or NumPy (uint8, `ij,ij->j`) to as
     long; and of truth values where there are many vectors: of one, each sum ends with the first that is
     true."""
-    if not _is_vector(dims) or _work(dims) < max(1, get_options().small):
+    if not _is_vector(dims) or _work(dims) < max(1, get_options().small) or not dtype.isnative:
         return False
     return dtype.kind in "iu" or (dtype.kind == "b" and dims.batch > 1)
 

@@ -272,6 +272,7 @@ def test_results_are_arrays_of_their_own(rng: np.random.Generator) -> None:
         assert einloom.einsum("ab->b", x).flags.owndata
 
 
+@pytest.mark.slow
 def test_wrap_around(rng: np.random.Generator) -> None:
     """Of integers that are added up as they are read, by a kernel, wherever they lie."""
     dtype = np.dtype("u1")

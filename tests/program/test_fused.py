@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from tests.program.test_memory import assert_laid_out
 from tests.program.test_schedule import measured, not_planned
 
 from einloom._base.options import options
-from einloom.backend.cpu import cpu
+from einloom.backend.cpu import contraction, cpu
 from einloom.backend.cpu import fused as kernels
 from einloom.backend.cpu.jit import Kernel
 from einloom.backend.fusion import ElementwiseFusionPlan
@@ -239,6 +240,11 @@ def test_long_programs_are_grouped(dots: bool) -> None:
 def in_blocks(patch: pytest.MonkeyPatch) -> None:
     """No group is compiled; those with a reduction are declined."""
     patch.setattr(kernels, "body_of", lambda *_: None)
+    # of products of integers and truth values, which have no other way to be added up as they are read
+    patch.setattr(contraction, "_suits_sums", lambda *_: False)
+    patch.setattr(
+        contraction, "_ENGINES", SimpleNamespace(items={}, misses=0, hits=0, put=lambda *_: None)
+    )
 
 
 @pytest.mark.parametrize("seeds", [range(k * 250, k * 250 + 250) for k in range(4)], ids=str)
