@@ -22,7 +22,7 @@ from .small_sums import MOST, Sum, small_sum
 
 SUMS = 3  # so many of which BLAS makes as fast one by one
 LONG = 31  # products of neighbours, of more of which BLAS makes a sum as fast
-PIECE = 1 << 14  # products that are formed before they are added up
+PIECE = 1 << 17  # products that are formed before they are added up: 1 MiB of float64
 
 
 def are_element_by_element(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
