@@ -9,7 +9,7 @@ runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -355,15 +355,21 @@ def _are_few(inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
     return most < min(FEW, get_options().small)
 
 
+def _look(views: _Views, side: int) -> Callable[[Any], Any]:
+    """What shows a small operand as `views` has it; NumPy copies what it cannot show."""
+    perm, shape = views.perms[side], views.shapes[side]
+    if perm == tuple(range(len(perm))):
+        return lambda x: x.reshape(shape)
+    return lambda x: x.transpose(perm).reshape(shape)
+
+
 def _bind_few(views: _Views, output: ArraySpec) -> Kernel:
     """One product of small matrices: of what `_bind_one` does, no more than has to be."""
-    (lhs_perm, rhs_perm, _), (lhs_shape, rhs_shape, matrix) = views.perms, views.shapes
+    of_lhs, of_rhs, matrix = _look(views, 0), _look(views, 1), views.shapes[2]
     shape, dot = output.shape, np.dot
-    lhs_turned, rhs_turned = (perm != tuple(range(len(perm))) for perm in (lhs_perm, rhs_perm))
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        left = (lhs.transpose(lhs_perm) if lhs_turned else lhs).reshape(lhs_shape)
-        right = (rhs.transpose(rhs_perm) if rhs_turned else rhs).reshape(rhs_shape)
+        left, right = of_lhs(lhs), of_rhs(rhs)
         if out is None:
             return dot(left, right).reshape(shape)
         if _takes_products(out):
@@ -416,13 +422,11 @@ def _dot(left: Any, right: Any, output: ArraySpec) -> Any:
 
 def _bind_few_loops(views: _Views, output: ArraySpec) -> Kernel:
     """numpy.matmul over loops of small matrices: of what `_bind_loops` does, no more than has to be."""
-    (lhs_perm, rhs_perm, _), (lhs_shape, rhs_shape, products) = views.perms, views.shapes
+    of_lhs, of_rhs, products = _look(views, 0), _look(views, 1), views.shapes[2]
     shape, dtype = output.shape, output.dtype
-    lhs_turned, rhs_turned = (perm != tuple(range(len(perm))) for perm in (lhs_perm, rhs_perm))
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        left = (lhs.transpose(lhs_perm) if lhs_turned else lhs).reshape(lhs_shape)
-        right = (rhs.transpose(rhs_perm) if rhs_turned else rhs).reshape(rhs_shape)
+        left, right = of_lhs(lhs), of_rhs(rhs)
         is_written = out is not None and _takes_products(out)
         product = out.reshape(products) if is_written else np.empty(products, dtype)
         fill(

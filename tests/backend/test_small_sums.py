@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import tracemalloc
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.backend.test_memory import peak
 
 import einloom
 from einloom.backend.catalogue import infer
@@ -185,17 +184,6 @@ def test_infinite_products_warn_nobody(rng: np.random.Generator) -> None:
 # ---- previously failed --------------------------------------------------------------------------
 
 BACKEND = cpu()
-
-
-def peak(call: Callable[[], Any]) -> int:
-    """Bytes allocated at the worst moment of a second call."""
-    call()
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def bound_of(op: str, attrs: dict[str, Any], *specs: ArraySpec) -> tuple[Any, Any, int]:
