@@ -92,6 +92,10 @@ class Backend(Protocol):
         """One kernel for a chain of ops, or None: then they run one by one."""
         ...
 
+    def in_sequence(self, attrs: Attrs, lhs: ArraySpec, rhs: ArraySpec, out: ArraySpec) -> bool:
+        """Whether a `dot_general` may be one of many in a plan for `fuse` without lanes."""
+        ...
+
     def engine(
         self,
         op: str,

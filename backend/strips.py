@@ -42,6 +42,10 @@ SMALL = 1 << 14  # elements of a result, whose sums are shared out if they are s
 DEEP = 8  # times as long as it has rows and columns
 SHARES = 16  # of sums, at most, each of so many
 SHARE = 1 << 19  # multiplications at least
+IN_TURN = (
+    1 << 16
+)  # the same, and of tiles, where threads wait for each other without the interpreter's lock
+TURN = 1e-6  # seconds until all of them begin the next step then
 
 
 class Strips(NamedTuple):
@@ -53,7 +57,12 @@ class Strips(NamedTuple):
 
 
 def plan_strips(
-    step: Contraction, given: Orders, model: CostModel, *, widely: bool = False
+    step: Contraction,
+    given: Orders,
+    model: CostModel,
+    *,
+    widely: bool = False,
+    in_turn: bool = False,
 ) -> Strips | None:
     """The cheapest way to let strips contract operands in these orders into a result in that order; None
     where that is not for them.
@@ -69,10 +78,13 @@ def plan_strips(
     Where strips are so much faster than BLAS that these are not the products that gain most, as a model that
     was measured may say, operands are copied whatever their size, too, and columns may lie apart in the
     result.
+
+    With `in_turn`, as one of many products in one call of a kernel: nothing is copied first, and threads
+    share products that are small.
     """
     batch, m, n, k = step.amounts
     macs = batch * m * n * k
-    if k < 2 or not max(1, get_options().small) <= macs < MOST:
+    if k < 2 or not (1 if in_turn else max(1, get_options().small)) <= macs < MOST:
         return None
     lhs, rhs, out = (_long(step, order) for order in given)
     of_rows, of_columns, _ = step.nbytes
@@ -86,7 +98,10 @@ def plan_strips(
     lanes = LINE // step.itemsize
     width = -(-n // lanes) * lanes
     is_faster = model.strips >= FASTER
-    threads = 1.0 if is_alone(batch, m, n, k) else model.threads
+    if in_turn:
+        threads = max(1.0, min(model.threads, macs / IN_TURN))
+    else:
+        threads = 1.0 if is_alone(batch, m, n, k) else model.threads
     scattering = 0.0
     if not _writes_well(step, out, columns):
         if not is_faster or run_of(step, columns, out) < TOGETHER:
@@ -97,8 +112,8 @@ def plan_strips(
     best: Strips | None = None
     for copied_bytes, packs_rows, packs_columns in sorted(
         (packs_rows * of_rows + packs_columns * of_columns, packs_rows, packs_columns)
-        for packs_rows in ((False, True) if lhs else (False,))
-        for packs_columns in ((False, True) if rhs else (False,))
+        for packs_rows in ((False, True) if lhs and not in_turn else (False,))
+        for packs_columns in ((False, True) if rhs and not in_turn else (False,))
     ):
         if not (is_faster or widely) and LITTLE * copied_bytes > step.nbytes[2]:
             break  # BLAS copies them as well, and is faster then
@@ -128,6 +143,7 @@ def plan_strips(
         packing = strips * STRIP + _pieces(step, left, right, out, columns) * down * PIECE
         computed = arithmetic + packing / threads
         started = STARTED if threads == 1 else model.strips_start
+        started = TURN if in_turn else started
         seconds = started + max(computed, streamed) + copied_bytes / model.moves
         seconds += (packs_rows + packs_columns) * model.copy + scattering
         if best is None or seconds < best.seconds:
@@ -142,12 +158,12 @@ def is_alone(batch: int, m: int, n: int, k: int) -> bool:
     return is_one_tile or batch * m * n * (k + WRITING) < ALONE
 
 
-def share_length(batch: int, m: int, n: int, k: int) -> int:
-    """How many contracted elements one thread adds up where a small result has long sums; k where tiles of
-    the result are shared out. It depends on sizes alone, so that results do not depend on the number of
-    threads."""
+def share_length(batch: int, m: int, n: int, k: int, share: int = SHARE) -> int:
+    """How many contracted elements one thread adds up where a small result has long sums, `share`
+    multiplications or more; k where tiles of the result are shared out. It depends on sizes alone, so that
+    results do not depend on the number of threads."""
     is_small = batch == 1 and m * n <= SMALL and k >= DEEP * max(m, n)
-    shares = min(SHARES, m * n * k // SHARE) if is_small else 1
+    shares = min(SHARES, m * n * k // share) if is_small else 1
     return k if shares < 2 else -(-k // (shares * RUN)) * RUN
 
 

@@ -11,6 +11,7 @@ from ..backend.cost_model import MODELS
 from ..backend.fusion import ProductFusionPlan
 from ..backend.prediction import Prediction, predict, predict_lanes
 from ..backend.protocol import Backend
+from ..backend.sequence import predict_sequence
 from ..program.fused import Fused
 from ..program.ir import Instruction, Program
 
@@ -38,7 +39,10 @@ def explained(program: Program, ins: Instruction, backend: Backend) -> Explained
     if isinstance(ins, Fused):
         op = ins.op if len(ins.op) < WIDTH else f"fused[{ins.op.count(',') + 1} ops]"
         if isinstance(ins.plan, ProductFusionPlan):
-            return Explained(op, "lanes", str(slot), slot.nbytes, predict_lanes(ins.plan))
+            is_sequence = not ins.plan.lanes
+            predicted = predict_sequence(ins.plan) if is_sequence else predict_lanes(ins.plan)
+            engine = "sequence" if is_sequence else "lanes"
+            return Explained(op, engine, str(slot), slot.nbytes, predicted)
         return Explained(op, "fused", str(slot), slot.nbytes, predict(op, {}, inputs, outputs))
     engine = "" if ins.family else backend.engine(ins.op, attrs, inputs, outputs)
     return Explained(

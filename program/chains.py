@@ -61,7 +61,7 @@ def product_groups(
     products = [
         at
         for at, ins in enumerate(program.instructions)
-        if _is_product(program, ins) and _may_fit(program, ins, least_lanes)
+        if is_product(program, ins) and _may_fit(program, ins, least_lanes)
     ]
     if not products:
         return ()
@@ -73,7 +73,7 @@ def product_groups(
     for at in reversed(products):
         if at in taken:
             continue
-        tree = _Tree(program, at, least_lanes)
+        tree = Tree(program, at, least_lanes)
         if not tree.fits():
             continue
         tree.grow(maker, readers)
@@ -86,7 +86,7 @@ def product_groups(
     return tuple(reversed(groups))
 
 
-def _is_product(program: Program, ins: Instruction) -> bool:
+def is_product(program: Program, ins: Instruction) -> bool:
     """A product of one dtype, with no sizes that are bounds."""
     if ins.op != "dot_general":
         return False
@@ -111,9 +111,11 @@ def _multiplications(plan: ProductFusionPlan) -> int:
     return math.prod(sizes[x] for x in plan.lanes) * sum(plan.multiplications())
 
 
-class _Tree:
+class Tree:
     """A group that takes in one product after another, from the last one on. Nodes are arrays: a slot, and a
     label for each of its axes."""
+
+    most_members = MOST_MEMBERS
 
     def __init__(self, program: Program, last: int, least_lanes: int) -> None:
         self.program, self.least_lanes = program, least_lanes
@@ -140,7 +142,7 @@ class _Tree:
 
         for node in self.operands():
             reach(node)
-        while heap and len(self.members) < MOST_MEMBERS:
+        while heap and len(self.members) < self.most_members:
             at, node = heapq.heappop(heap)
             ins = self.program.instructions[-at]
             if ins.op == "transpose":  # axis k of the transposed is axis perm[k] of what it shows
@@ -149,13 +151,17 @@ class _Tree:
                 (self.slots[node],) = ins.inputs
                 self.members.add(-at)
                 reach(node)
-            elif _is_product(self.program, ins):
+            elif self.may_take(-at):
                 left, right = self._make(node, -at)
                 if self.fits():
                     reach(left)
                     reach(right)
                 else:
                     self._unmake(node)
+
+    def may_take(self, at: int) -> bool:
+        """Whether the instruction may be a member."""
+        return is_product(self.program, self.program.instructions[at])
 
     def operands(self) -> list[int]:
         """Nodes that no member makes."""

@@ -17,6 +17,7 @@ from .branches import Branches
 from .chains import ProductGroup, product_groups
 from .ir import Instruction, Program
 from .segments import FusionGroup, fusion_groups
+from .sequences import LEAST, sequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +54,14 @@ def fuse(program: Program, backend: Backend, *, products: bool = True) -> Progra
     """
     fused: dict[int, Fused] = {}
     gone: set[int] = set()
+    foreign: set[int] = set()
     least = max(1, get_options().small)
-    groups: list[ProductGroup | FusionGroup] = [*fusion_groups(program, least)]
-    if products:
-        groups += _chains(program, least)
-    foreign = _foreign(program) if groups else set()
-    for group in groups:
+
+    def take(group: ProductGroup | FusionGroup) -> None:
         kernel = backend.fuse(group.plan) if _is_worth_it(program, group) else None
         if kernel is None:
-            continue
+            return
+        foreign.update(() if foreign else _foreign(program))
         ops = ", ".join(program.instructions[at].op for at in group.members)
         outside = tuple(k for k, slot in enumerate(group.inputs) if slot in foreign)
         fused[group.members[-1]] = Fused(
@@ -74,6 +74,11 @@ def fuse(program: Program, backend: Backend, *, products: bool = True) -> Progra
             backend.fused_scratch_bytes(group.plan, outside),
         )
         gone.update(group.members)
+
+    for group in (*fusion_groups(program, least), *(_chains(program, least) if products else ())):
+        take(group)
+    for group in _sequences(program, backend, gone) if products else ():
+        take(group)
     if not fused:
         return program
     instructions = (
@@ -91,6 +96,14 @@ def _chains(program: Program, least: float) -> tuple[ProductGroup, ...]:
     if asked is None:
         return () if get_options().provider == "plain" else product_groups(program, least)
     return product_groups(program, 0, 1) if asked == "lanes" else ()
+
+
+def _sequences(program: Program, backend: Backend, taken: set[int]) -> tuple[ProductGroup, ...]:
+    """Products that may run in turn; none where another engine is asked for."""
+    asked = get_options().engine
+    if asked not in (None, "sequence"):
+        return ()
+    return sequences(program, backend, taken, LEAST if asked is None else 1)
 
 
 def has_chains(program: Program) -> bool:

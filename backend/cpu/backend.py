@@ -29,6 +29,7 @@ from ..dtypes import NAMES
 from ..fusion import FusionPlan, ProductFusionPlan
 from ..protocol import BufferInfo, Clock, Kernel, View
 from ..rules import check_attrs, freeze, told_apart
+from ..sequence import takes
 from ..spec import ArraySpec, Axes, Shape, compute_dtype, dtype_from_name, dtype_name
 from . import structure, sum_product
 from .blas import ONE_BLAS_THREAD
@@ -251,7 +252,11 @@ class CpuBackend:
             plan.check()
             if (self.provider or get_options().provider) == "plain" and not get_options().engine:
                 return None
-            kernel = _later("lanes", "bind_lanes")(plan)
+            kernel = (
+                _later("lanes", "bind_lanes")(plan)
+                if plan.lanes
+                else _later("sequence", "bind_sequence")(plan)
+            )
             return None if kernel is None else self._own(kernel)
         values = plan.values()
         for step in plan.steps:
@@ -259,6 +264,11 @@ class CpuBackend:
                 self._check_dtype(CATALOGUE[step.op], values[operand])
         kernel = bind_fused(plan)
         return None if kernel is None else self._own(kernel)
+
+    def in_sequence(self, attrs: Attrs, lhs: ArraySpec, rhs: ArraySpec, out: ArraySpec) -> bool:
+        if (self.provider or get_options().provider) == "plain" and not get_options().engine:
+            return False
+        return takes(attrs, lhs, rhs, out)
 
     def _own(self, kernel: Kernel) -> Kernel:
         """A kernel that runs on as many threads as this instance says; nothing is set where they are set."""
@@ -339,8 +349,11 @@ class CpuBackend:
     def fused_scratch_bytes(self, plan: FusionPlan, foreign: Axes = ()) -> int:
         if isinstance(plan, ProductFusionPlan):
             # of operands whose strides are no whole elements
+            threads = self.threads or num_threads()
+            if not plan.lanes:
+                return _later("sequence", "sequence_bytes")(plan, threads, foreign)
             copies = sum(plan.inputs[k].nbytes for k in foreign)
-            return _later("lanes", "lanes_bytes")(plan, self.threads or num_threads()) + copies
+            return _later("lanes", "lanes_bytes")(plan, threads) + copies
         values = plan.values()
         each = (
             self.scratch_bytes(step.op, step.attrs, tuple(values[k] for k in step.operands))

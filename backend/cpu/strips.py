@@ -20,7 +20,7 @@ from ..cost_model import FAR
 from ..matrices import part_of
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
-from ..strips import LINE, PART, STRIP_LINES, TILE, is_alone, share_length
+from ..strips import IN_TURN, LINE, PART, SHARE, STRIP_LINES, TILE, is_alone, share_length
 from .address import address
 from .buffers import LARGE, empty_as
 from .kernels.strips import FEW, GROUP, NEAR, multiply_strips
@@ -37,7 +37,7 @@ LEAST = 1 << 17  # multiplications of a tile, at least, where tiles are cut for 
 EVEN = 1.25  # times an equal share, which a thread may have
 
 
-class _Prepared(NamedTuple):
+class Prepared(NamedTuple):
     """What the kernel is given besides addresses, for some strides."""
 
     tiles: int
@@ -55,14 +55,14 @@ def bind_strips(
 ) -> Kernel:
     """A kernel for one `dot_general` of BLAS dtypes; it `packs` lhs or rhs first. Tables are kept for strides
     last seen."""
-    dtype, is_turned = output.dtype, _is_turned(dims, output)
+    dtype, is_turned = output.dtype, is_turned_in(dims, output)
     copies = tuple(
         _arranged(dims, inputs, output, side, is_left=(side == 0) != is_turned) if packed else None
         for side, packed in enumerate(packs)
     )
     odd = dtype.itemsize - 1  # bits of an address at which no element lies
-    kept: list[tuple[Any, _Prepared | None]] = [(None, None)]
-    shares = _shares(dims)
+    kept: list[tuple[Any, Prepared | None]] = [(None, None)]
+    shares = shares_of(dims)
     order = tuple(range(len(output.shape))) if output.layout is None else output.layout
     back = tuple(np.argsort(order))
     sums_shape = (shares, *(output.shape[axis] for axis in order))
@@ -97,12 +97,12 @@ def bind_strips(
     def run_on(target: Any, lhs: Any, rhs: Any) -> Any:
         """The same of arrays on elements, whose strides are new."""
         threads = num_threads()
-        now = _prepared(dims, is_turned, threads, target, lhs, rhs)
+        now = prepared(dims, is_turned, threads, target, lhs, rhs)
         kept[0] = ((threads, target.strides, lhs.strides, rhs.strides), now)
         multiply((address(target), address(lhs), address(rhs)), now)
         return target
 
-    def multiply(places: tuple[int, int, int], now: _Prepared) -> None:
+    def multiply(places: tuple[int, int, int], now: Prepared) -> None:
         to, of_lhs, of_rhs = places
         addresses = (to, of_rhs, of_lhs) if is_turned else (to, of_lhs, of_rhs)
 
@@ -150,8 +150,8 @@ def _arranged(
 def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     """Upper bound of the scratch of all threads, or fewer, and of results of shares: fewer have larger tiles,
     none larger than one has."""
-    sizes = _sizes(dims, _is_turned(dims, output), output.dtype.itemsize, threads=1)
-    shares = _shares(dims)
+    sizes = _sizes(dims, is_turned_in(dims, output), output.dtype.itemsize, threads=1)
+    shares = shares_of(dims)
     lanes = LINE // output.dtype.itemsize
     of_threads = threads * (
         (_packed_lines(sizes, lanes) + HIGHEST * WIDEST) * LINE
@@ -161,26 +161,42 @@ def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     return of_threads + (shares * output.nbytes if shares > 1 else 0)
 
 
-def _shares(dims: DotDims) -> int:
+def scratch_of(dims: DotDims, output: ArraySpec) -> tuple[int, int]:
+    """Bytes for each thread, at most, and places of each table, for a product in turn."""
+    itemsize = output.dtype.itemsize
+    sizes = _sizes(dims, is_turned_in(dims, output), itemsize, threads=1, in_turn=True)
+    lanes = LINE // itemsize
+    return (_packed_lines(sizes, lanes) + HIGHEST * WIDEST) * LINE, _places(sizes, lanes)
+
+
+def shares_of(dims: DotDims, share: int = SHARE) -> int:
     """Of the contracted elements, each added up apart."""
-    return -(-dims.k // share_length(dims.batch, dims.m, dims.n, dims.k))
+    return -(-dims.k // share_length(dims.batch, dims.m, dims.n, dims.k, share))
 
 
-def _is_turned(dims: DotDims, output: ArraySpec) -> bool:
+def is_turned_in(dims: DotDims, output: ArraySpec) -> bool:
     """Whether rows of the result are what the kernel takes for columns: what lies one after another."""
     order = range(len(output.shape)) if output.layout is None else output.layout
     last = next((axis for axis in reversed(order) if output.shape[axis] > 1), -1)
     return 0 <= last - len(dims.lhs_batch) < len(dims.lhs_free)
 
 
-def _prepared(
-    dims: DotDims, is_turned: bool, threads: int, out: Any, lhs: Any, rhs: Any
-) -> _Prepared:
-    sizes = _sizes(dims, is_turned, out.itemsize, threads)
+def prepared(
+    dims: DotDims,
+    is_turned: bool,
+    threads: int,
+    out: Any,
+    lhs: Any,
+    rhs: Any,
+    in_turn: bool = False,
+) -> Prepared:
+    """For arrays with these strides; `in_turn` as `plan_strips` says."""
+    share = IN_TURN if in_turn else SHARE
+    sizes = _sizes(dims, is_turned, out.itemsize, threads, in_turn)
     m, n, _, rows, columns, _ = sizes
-    tiles = dims.batch * -(-m // rows) * -(-n // columns) * _shares(dims)
+    tiles = dims.batch * -(-m // rows) * -(-n // columns) * shares_of(dims, share)
     tables = _tables(dims, is_turned, out, lhs, rhs)
-    length = share_length(dims.batch, dims.m, dims.n, dims.k)
+    length = share_length(dims.batch, dims.m, dims.n, dims.k, share)
     parts = 2 if out.dtype.kind == "c" else 1
     lanes = LINE // out.itemsize
     packed = (
@@ -189,19 +205,26 @@ def _prepared(
     scratch = (packed + HIGHEST * WIDEST) * LINE
     settings = np.array([*sizes, out.nbytes >= FAR, parts, length, out.nbytes, packed * LINE])
     one = is_alone(dims.batch, dims.m, dims.n, dims.k)
-    return _Prepared(tiles, scratch, _places(sizes, lanes), (*tables, settings), one)
+    return Prepared(tiles, scratch, _places(sizes, lanes), (*tables, settings), one)
 
 
-def _sizes(dims: DotDims, is_turned: bool, itemsize: int, threads: int) -> Shape:
+def _sizes(
+    dims: DotDims, is_turned: bool, itemsize: int, threads: int, in_turn: bool = False
+) -> Shape:
     """What the kernel calls `sizes`: m, n, k, rows and columns of a tile, contracted elements of a strip."""
     m, n, k = (dims.n, dims.m, dims.k) if is_turned else (dims.m, dims.n, dims.k)
-    is_cut = threads > 1 and _shares(dims) == 1 and not is_alone(dims.batch, m, n, k)
+    if in_turn:
+        is_cut, least = shares_of(dims, IN_TURN) == 1, IN_TURN
+    else:
+        is_cut, least = shares_of(dims) == 1 and not is_alone(dims.batch, m, n, k), LEAST
     width = WIDEST * (LINE // itemsize)
-    rows, columns = strip_tile(dims.batch, m, n, k, width, threads if is_cut else 1)
+    rows, columns = strip_tile(dims.batch, m, n, k, width, threads if is_cut else 1, least)
     return m, n, k, rows, columns, min(PART, k)
 
 
-def strip_tile(batch: int, m: int, n: int, k: int, width: int, threads: int) -> tuple[int, int]:
+def strip_tile(
+    batch: int, m: int, n: int, k: int, width: int, threads: int, fewest: int = LEAST
+) -> tuple[int, int]:
     """Rows and columns of the tiles of a product in strips of that width: as few tiles as give no thread much
     more than an equal share, else those that come nearest. They change no sum.
 
@@ -209,7 +232,7 @@ def strip_tile(batch: int, m: int, n: int, k: int, width: int, threads: int) -> 
     """
     down, across = -(-m // TILE[0]), -(-n // TILE[1])
     tiles = batch * down * across
-    most = max(1, min(threads, batch * m * n * k // (LEAST * tiles)))
+    most = max(1, min(threads, batch * m * n * k // (fewest * tiles)))
     best, least = (0, 0), math.inf
     for parts in range(1, most + 1):
         for by_rows in range(1, parts + 1):

@@ -150,6 +150,9 @@ class GpuBackend:
         kernel = fused.bind_fused(self.xp, plan)
         return None if kernel is None else self._here(kernel)
 
+    def in_sequence(self, attrs: Attrs, lhs: ArraySpec, rhs: ArraySpec, out: ArraySpec) -> bool:
+        return False  # a graph has all of them in one launch
+
     def engine(
         self,
         op: str,

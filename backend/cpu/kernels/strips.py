@@ -44,6 +44,30 @@ def multiply_strips(
     places: Any,  # scratch [9, ...]: offsets of rows, columns, contracted elements in two arrays each; of
     # rows and columns of the block of sums; of rows that come next
 ) -> None:
+    """out[s, b, i, j] = sum_k left[b, i, k] * right[b, k, j] over the k of share s, for tiles start..stop."""
+    multiply_tiles(
+        start, stop, out, left, right, batch, rows, columns, contracted, sizes, strip, places
+    )
+
+
+@part
+def multiply_tiles(
+    start: int,
+    stop: int,
+    out: int,  # addresses of the first elements; strides and offsets are in bytes
+    left: int,
+    right: int,
+    batch: Any,  # [4, axes]: sizes, strides in out, left and right
+    rows: Any,  # [3, axes]: sizes, strides in out and left
+    columns: Any,  # [3, axes]: sizes, strides in out and right
+    contracted: Any,  # [3, axes]: sizes, strides in left and right
+    sizes: Any,  # [11]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
+    # written whole goes past the caches; parts of an element, 2 of a complex one; contracted elements of a
+    # share of the sums, and bytes between results of such shares; bytes of strips that are packed
+    strip: Any,  # scratch: strips of the right operand, and a block of sums
+    places: Any,  # scratch [9, ...]: offsets of rows, columns, contracted elements in two arrays each; of
+    # rows and columns of the block of sums; of rows that come next
+) -> None:
     """out[s, b, i, j] = sum_k left[b, i, k] * right[b, k, j] over the k of share s, for tiles start..stop.
 
     A strip is as many columns of the right operand as the registers hold sums of, for some k. It is packed

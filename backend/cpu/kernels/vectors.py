@@ -20,7 +20,7 @@ def side(itemsize: int) -> int:
 
 def intrinsics() -> dict[str, Any]:
     """The names: plus, times, largest, smallest; transpose_block, stream_block, copy_line, stream_line;
-    widened_float16, widened_bfloat16; fresh, relax, count_ones; those of panels.py,
+    widened_float16, widened_bfloat16; fresh, count_up, relax, count_ones; those of panels.py,
     registers.py, across.py, turns.py, calls.py, values.py, butterflies.py and words.py.
 
     plus and times of two floats may be reordered, so that a loop over them becomes vectors (the
@@ -45,6 +45,7 @@ def intrinsics() -> dict[str, Any]:
         "stream_line": _line(streaming=True),
         "fresh": _fresh(),
         "relax": _relax(),
+        "count_up": _count_up(),
         "multiply_block": panels.multiply_block(LINE),
         "pack": panels.pack(LINE),
         "pack_across": panels.pack_across(LINE),
@@ -214,6 +215,24 @@ def _fresh() -> Any:
         return x.dtype(x), emit
 
     return fresh
+
+
+def _count_up() -> Any:
+    """count_up(x): x[0] as it was before one was added to it, which no other thread does at once."""
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def count_up(typing: Any, x: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            from llvmlite import ir
+
+            pointer = _data(context, builder, signature.args[0], args[0])
+            one = ir.Constant(ir.IntType(x.dtype.bitwidth), 1)
+            return builder.atomic_rmw("add", pointer, one, "acq_rel")
+
+        return x.dtype(x), emit
+
+    return count_up
 
 
 def _relax() -> Any:

@@ -11,7 +11,7 @@ import pytest
 from tests.backend.backends import COMPILING
 from tests.backend.gpu.emulator import Emulator, guarded, needs_compiler, untouched
 from tests.backend.gpu.launches import launches
-from tests.backend.gpu.nvrtc import ARCHITECTURES, compile_all, needs_nvrtc
+from tests.backend.gpu.nvrtc import HOPPER, compile_all, needs_nvrtc
 from tests.backend.gpu.sorts import held
 from tests.backend.stand_in import DeviceArray, StandIn
 
@@ -309,7 +309,7 @@ def test_too_little_shared_memory(
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "compute_90a"])
+@pytest.mark.parametrize("architecture", HOPPER)
 def test_compiles(architecture: str) -> None:
     kernels = [Case(number, narrow, *case).kernel for number, case in enumerate(CASES)]
     kernels += [Case(number, far, *CASES[number]).kernel for number in WIDE]

@@ -1,0 +1,76 @@
+"""Products of matrices in turn, each by all threads that are there, none of which has the interpreter's lock.
+
+Threads claim tiles of a step one by one, and begin the next step when all of them are done. Nobody waits for
+a thread that has claimed none: one alone does it all, and others may come at any time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import kernel, part
+from .strips import multiply_tiles
+
+APART = 8  # numbers of a cache line, so that no two of those that threads count up are in one
+
+# put here before a kernel is compiled; see vectors.py and registers.py
+add_element: Any = None
+copy_element: Any = None
+count_up: Any = None
+fresh: Any = None
+relax: Any = None
+
+
+@kernel
+def multiply_in_turn(
+    steps: Any,  # [count, 14]: tiles; numbers of out, left and right among the values; where the tables of
+    # batch, rows, columns and contracted begin and how many axes they have; where the sizes begin; 0. Or, for
+    # sums of shares, 1; numbers of the result and of the shares; how many, how many elements each; 1 at last
+    values: Any,  # addresses
+    tables: Any,  # those that `multiply_strips` takes, one after another
+    claimed: Any,  # [count * APART], zeros: tiles of each step that threads have begun
+    done: Any,  # and those that are done
+    strip: Any,  # scratch of the thread, as for `multiply_strips`
+    places: Any,
+) -> None:
+    """Every step after the one before, for whichever thread comes."""
+    for s in range(steps.shape[0]):
+        tiles = steps[s, 0]
+        begun, finished = claimed[s * APART :], done[s * APART :]
+        out, left = values[steps[s, 1]], values[steps[s, 2]]
+        while True:
+            tile = count_up(begun)
+            if tile >= tiles:
+                break
+            if steps[s, 13]:
+                add_shares(strip, out, left, steps[s, 3], steps[s, 4])
+            else:
+                b, r, c, k = steps[s, 4], steps[s, 6], steps[s, 8], steps[s, 10]
+                n_b, n_r, n_c, n_k = steps[s, 5], steps[s, 7], steps[s, 9], steps[s, 11]
+                multiply_tiles(
+                    tile,
+                    tile + 1,
+                    out,
+                    left,
+                    values[steps[s, 3]],
+                    tables[b : b + 4 * n_b].reshape((4, n_b)),
+                    tables[r : r + 3 * n_r].reshape((3, n_r)),
+                    tables[c : c + 3 * n_c].reshape((3, n_c)),
+                    tables[k : k + 3 * n_k].reshape((3, n_k)),
+                    tables[steps[s, 12] :],
+                    strip,
+                    places,
+                )
+            count_up(finished)
+        while fresh(finished) < tiles:
+            relax()
+
+
+@part
+def add_shares(like: Any, to: int, sums: int, shares: int, count: int) -> None:
+    """to[i] = sums[0, i] + sums[1, i] + ..., of so many elements that lie one after another."""
+    size = like.itemsize
+    for i in range(count):
+        copy_element(like, to + i * size, sums + i * size)
+        for s in range(1, shares):
+            add_element(like, to + i * size, sums + (s * count + i) * size)

@@ -1,0 +1,223 @@
+"""Products one after another in one call of a kernel; see `backend.sequence` and kernels/sequence.py.
+
+Results of steps lie in memory that a call borrows, where those that were read already make room for others.
+A small result of long sums is made of shares of these, which one more step adds up: how many they are depends
+on sizes alone, and so results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._base.options import get_options, num_threads
+from ..fusion import ProductFusionPlan
+from ..protocol import Kernel
+from ..sequence import Step, pays, steps_of
+from ..spec import ArraySpec, Axes
+from ..strips import IN_TURN
+from .address import address
+from .buffers import empty, empty_as
+from .kernels.sequence import APART, multiply_in_turn
+from .strided import element_strides
+from .strips import LINE, TABLES, is_turned_in, prepared, scratch_of, shares_of
+from .threads import parallel_for
+from .workspaces import WORKSPACES
+
+COLUMNS = 14  # of the table of steps
+NUMBERS = (
+    64 * 8
+)  # bytes of tables for each step, and for each axis, at most: lists of Python's are included
+
+
+class _Tables(NamedTuple):
+    """What the kernel is given for arrays with some strides."""
+
+    steps: Any
+    ends: list[int]  # rows of which step k are those from the k-th on
+    offsets: (
+        Any  # of all values in the memory of the call; of inputs and result, which lie elsewhere, 0
+    )
+    tables: Any
+    scratch: int  # bytes for each thread
+    places: int
+
+
+def bind_sequence(plan: ProductFusionPlan) -> Kernel | None:
+    """A kernel for `plan`; None where the steps one by one should be faster. The option `engine` forces
+    either."""
+    asked = get_options().engine
+    if asked not in (None, "sequence") or not (asked or pays(plan)):
+        return None
+    steps, axes = steps_of(plan)
+    count, dtype = len(plan.inputs), plan.result.dtype
+    memory = _Memory(steps, count)
+    kept: list[tuple[Any, _Tables | None]] = [(None, None)]
+    last = count + len(steps) - 1
+    back = tuple(np.argsort(axes))
+    is_added_up = len(steps) - 1 in memory.sums  # which is done where elements follow each other
+
+    def run(*arrays: Any, out: Any = None) -> Any:
+        is_direct = out is not None and element_strides(out) is not None
+        if is_direct and is_added_up:
+            is_direct = _is_whole(out, plan.result.layout)
+        target = out if is_direct else empty_as(plan.result)
+        given = [x if element_strides(x) is not None else _in_order(x) for x in arrays]
+        threads = num_threads()
+        borrowed = empty((memory.nbytes,), np.dtype(np.uint8))
+        key = (threads, target.strides, *[x.strides for x in given])
+        seen, now = kept[0]  # read once: another thread may put its own there at any time
+        if now is None or seen != key:
+            now = _tables(steps, memory, threads, given, target.transpose(back), borrowed)
+            kept[0] = (key, now)
+        start = address(borrowed)
+        values = now.offsets + (start + -start % LINE)
+        values[:count] = [address(x) for x in given]
+        values[last] = address(target)
+        odd = {k for k in range(count) if given[k] is not arrays[k]}
+        if not odd:
+            multiply(now, values, threads, 0, len(now.steps))
+        for number in (
+            range(len(steps)) if odd else ()
+        ):  # whose operands are copied one after another
+            copied = {k: arrays[k].copy() for k in steps[number].operands if k in odd}
+            for k, x in copied.items():
+                values[k] = address(x)
+            multiply(now, values, threads, *now.ends[number : number + 2])
+        if out is None or is_direct:
+            return target
+        np.copyto(out, target)
+        return out
+
+    def multiply(now: _Tables, values: Any, threads: int, first: int, end: int) -> None:
+        """These rows of the table of steps."""
+        steps = now.steps[first:end]
+        begun, done = np.zeros((2, len(steps) * APART), np.int64)
+
+        def piece(start: int, stop: int) -> None:
+            room = WORKSPACES.take(now.scratch + TABLES * now.places)
+            try:
+                strip = room[: now.scratch].view(dtype)
+                places = room[now.scratch : now.scratch + TABLES * now.places].view(np.int64)
+                tables = places.reshape(-1, now.places)
+                multiply_in_turn(steps, values, now.tables, begun, done, strip, tables)
+            finally:
+                WORKSPACES.give(room)
+
+        parallel_for(piece, threads)
+
+    return run
+
+
+def sequence_bytes(plan: ProductFusionPlan, threads: int, foreign: Axes = ()) -> int:
+    """Upper bound of what the kernel allocates: results of steps, scratch of the threads, tables, and copies
+    of the operands of a step, where these may lie between elements."""
+    steps, _ = steps_of(plan)
+    scratch, places = zip(*(scratch_of(step.dims, step.out) for step in steps), strict=True)
+    ndim = sum(len(step.lhs.shape) + len(step.rhs.shape) for step in steps)
+    tables = NUMBERS * (2 * len(steps) + ndim) + NUMBERS // 8 * len(plan.inputs)
+    own = max(scratch) + TABLES * max(places) + LINE
+    copies = sum(sorted(plan.inputs[k].nbytes for k in foreign)[-2:])
+    return _Memory(steps, len(plan.inputs)).nbytes + threads * own + tables + copies
+
+
+class _Memory:
+    """Where results of steps lie in one piece of memory, and sums of shares: each at the lowest place that is
+    free, from the step that fills it on. A value is read once: that is what makes it a tree."""
+
+    def __init__(self, steps: tuple[Step, ...], count: int) -> None:
+        self.values: list[int] = []  # offsets of results, but for the last
+        self.sums: dict[int, int] = {}  # by number of the step
+        self.nbytes = LINE
+        lying: dict[int, tuple[int, int]] = {}  # beginning and end of what is not read yet
+        for number, step in enumerate(steps):
+            shares = shares_of(step.dims, IN_TURN)
+            if shares > 1:
+                nbytes = shares * step.out.nbytes
+                self.sums[number] = at = self._place(lying.values(), nbytes)
+                lying[-1] = (at, at + _whole(nbytes))
+            if number < len(steps) - 1:
+                at = self._place(lying.values(), step.out.nbytes)
+                self.values.append(at)
+                lying[count + number] = (at, at + _whole(step.out.nbytes))
+            for value in (-1, *step.operands):
+                lying.pop(value, None)
+
+    def _place(self, lying: Any, nbytes: int) -> int:
+        at = 0
+        for start, stop in sorted(lying):
+            if at + nbytes <= start:
+                break
+            at = max(at, stop)
+        self.nbytes = max(self.nbytes, at + _whole(nbytes) + LINE)
+        return at
+
+
+def _whole(nbytes: int) -> int:
+    """In whole cache lines."""
+    return -(-nbytes // LINE) * LINE
+
+
+def _lying(memory: Any, at: int, spec: ArraySpec) -> Any:
+    """The array of this spec, in its layout, that begins so many bytes into the memory."""
+    order = range(len(spec.shape)) if spec.layout is None else spec.layout
+    whole = np.ndarray([spec.shape[axis] for axis in order], spec.dtype, memory, at)
+    return whole.transpose(np.argsort(order))
+
+
+def _in_order(x: Any) -> Any:
+    """What is as its copy will be, but has no elements."""
+    return np.lib.stride_tricks.as_strided(np.empty(1, x.dtype), x.shape, _row_major(x))
+
+
+def _row_major(x: Any) -> tuple[int, ...]:
+    steps = np.cumprod([x.itemsize, *x.shape[:0:-1]])
+    return tuple(int(step) for step in steps[::-1])[-x.ndim :] if x.ndim else ()
+
+
+def _is_whole(x: Any, layout: Axes | None) -> bool:
+    """Whether it lies in this layout, without gaps."""
+    return bool((x if layout is None else x.transpose(layout)).flags.c_contiguous)
+
+
+def _tables(
+    steps: tuple[Step, ...],
+    memory: _Memory,
+    threads: int,
+    given: list[Any],
+    target: Any,
+    whole: Any,
+) -> _Tables:
+    """For these inputs, a `target` that has the axes of the last step, and memory like `whole`."""
+    count = len(given)
+    arrays = [*given, *(_lying(whole, at, steps[k].out) for k, at in enumerate(memory.values))]
+    arrays.append(target)
+    offsets = [*[0] * count, *memory.values, 0]
+    rows: list[list[int]] = []
+    ends: list[int] = []
+    tables: list[Any] = []
+    length = scratch = places = 0
+    for number, step in enumerate(steps):
+        ends.append(len(rows))
+        value = written = count + number
+        to, shares = arrays[value], shares_of(step.dims, IN_TURN)
+        if shares > 1:
+            written = len(offsets)
+            offsets.append(memory.sums[number])
+            to = _lying(whole, memory.sums[number], step.out)
+        lhs, rhs = (arrays[k] for k in step.operands)
+        is_turned = is_turned_in(step.dims, step.out)
+        found = prepared(step.dims, is_turned, threads, to, lhs, rhs, in_turn=True)
+        row = [found.tiles, written, *step.operands[:: -1 if is_turned else 1]]
+        for table in found.arguments:
+            row += [length, table.shape[1]] if table.ndim > 1 else [length]
+            tables.append(table.ravel())
+            length += table.size
+        rows.append([*row, 0])
+        if shares > 1:
+            rows.append([1, value, written, shares, step.out.size, *[0] * 8, 1])
+        scratch, places = max(scratch, found.scratch), max(places, found.places)
+    ends.append(len(rows))
+    of_steps, of_values = np.array(rows, np.int64), np.array(offsets, np.int64)
+    return _Tables(of_steps, ends, of_values, np.concatenate(tables), scratch, places)
