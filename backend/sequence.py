@@ -69,7 +69,8 @@ def steps_of(plan: ProductFusionPlan) -> tuple[tuple[Step, ...], Axes]:
 def takes(attrs: Attrs, lhs: ArraySpec, rhs: ArraySpec, out: ArraySpec) -> bool:
     """Whether a `dot_general` may be a step: in strips, as its operands lie, and not much longer than by
     itself; if the option `engine` asks for it, however long."""
-    if not lhs.dtype == rhs.dtype == out.dtype or lhs.dtype.char not in DTYPES:
+    dtype = lhs.dtype
+    if not dtype == rhs.dtype == out.dtype or dtype.char not in DTYPES or not dtype.isnative:
         return False
     if attrs.get("conj", NO_CONJ) != NO_CONJ or 0 in (lhs.size, rhs.size):
         return False

@@ -180,6 +180,7 @@ ASKED: dict[str, dict[str, tuple[str, ...]]] = {
     "sums": dict.fromkeys(("half", "blas", "compiled", "bool"), (*("",) * 9, "sums", "sums")),
     "sum product": {"any": ("sum product",) * 11},
     "lanes": {},
+    "sequence": {},
 }
 
 
@@ -199,9 +200,8 @@ def test_an_engine_that_is_asked_for_runs_what_it_can(asked: str) -> None:
 
 
 def test_engines_have_one_list_of_names() -> None:
-    assert {*ENGINES} == {*get_args(Engine)} - {"zeros"} | {
-        "lanes"
-    }  # of chains, no rung of one product
+    of_many = {"lanes", "sequence"}  # no rungs of one product
+    assert {*ENGINES} == {*get_args(Engine)} - {"zeros"} | of_many
 
 
 def test_small_is_a_number_of_multiplications() -> None:

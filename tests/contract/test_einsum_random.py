@@ -15,7 +15,7 @@ from tests.tolerance import assert_close, tolerance
 
 import einloom
 from einloom._base.options import ENGINES
-from einloom.backend.cpu import contraction, lanes
+from einloom.backend.cpu import contraction, lanes, sequence
 from einloom.backend.fusion import ProductFusionPlan
 
 OPTIMIZE = ("auto", False, "greedy", "optimal", True)
@@ -25,6 +25,7 @@ COMPILED = {  # engines that are compiled for a dtype, and dtypes enough to meet
     "blocked": ("int64", "bool", "float16", "float32", "float64"),
     "strips": ("float32", "float64"),
     "lanes": ("float32", "float64", "complex64", "complex128"),
+    "sequence": ("float32", "float64", "complex64", "complex128"),
 }
 
 
@@ -53,21 +54,24 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The engines that products, and chains of them, were bound to."""
     seen: set[str] = set()
     choose: Callable[..., Any] = contraction.dot_engine
-    bind: Callable[..., Any] = lanes.bind_lanes
 
     def dot_engine(*arguments: Any) -> Any:
         engine = choose(*arguments)
         seen.add(engine)
         return engine
 
-    def bind_lanes(plan: ProductFusionPlan) -> Any:
-        kernel = bind(plan)
-        if kernel is not None:
-            seen.add("lanes")
-        return kernel
+    def noted(engine: str, bind: Callable[..., Any]) -> Callable[..., Any]:
+        def bound(plan: ProductFusionPlan) -> Any:
+            kernel = bind(plan)
+            if kernel is not None:
+                seen.add(engine)
+            return kernel
+
+        return bound
 
     monkeypatch.setattr(contraction, "dot_engine", dot_engine)
-    monkeypatch.setattr(lanes, "bind_lanes", bind_lanes)
+    monkeypatch.setattr(lanes, "bind_lanes", noted("lanes", lanes.bind_lanes))
+    monkeypatch.setattr(sequence, "bind_sequence", noted("sequence", sequence.bind_sequence))
     return seen
 
 

@@ -13,6 +13,8 @@ from .strips import multiply_tiles
 
 APART = 8  # numbers of a cache line, so that no two of those that threads count up are in one
 
+EAGER = 200  # looks of some nanoseconds before others may have the core
+
 # put here before a kernel is compiled; see vectors.py and registers.py
 add_element: Any = None
 copy_element: Any = None
@@ -62,8 +64,11 @@ def multiply_in_turn(
                     places,
                 )
             count_up(finished)
+        looks = 0
         while fresh(finished) < tiles:
-            relax()
+            looks += 1
+            if looks > EAGER:
+                relax()
 
 
 @part

@@ -1,0 +1,329 @@
+"""Products in turn, by one call of a kernel: which products, with what memory, and the same results."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cases import lay_out
+from tests.program.test_chains import (
+    EINSUMS,
+    PRODUCT,
+    THREE,
+    TWO,
+    Make,
+    built,
+    chain,
+    conjugated,
+    dot,
+    elementwise_between,
+    inputs,
+    integers,
+    mixed,
+    no_lanes,
+    one_input_twice,
+    read_twice,
+    returned,
+    summed_lanes,
+    tree,
+    turned_behind,
+    turned_between,
+)
+from tests.program.test_schedule import measured, not_planned
+
+import einloom
+from einloom._base.options import options
+from einloom.backend.cpu import cpu
+from einloom.backend.cpu import threads as pool
+from einloom.backend.fusion import ProductFusionPlan
+from einloom.backend.sequence import LONGEST, pays, steps_of
+from einloom.backend.strips import IN_TURN
+from einloom.program.builder import Builder
+from einloom.program.executable import Executable
+from einloom.program.fused import Fused, fuse, has_chains
+from einloom.program.ir import Program
+from einloom.program.sequences import sequences
+
+ONE = f"fused[{PRODUCT}]"
+FUSED: list[tuple[Make, list[str]]] = [
+    (chain, [TWO]),
+    (tree, [THREE]),
+    (turned_between, [f"fused[{PRODUCT}, transpose, {PRODUCT}]"]),
+    (turned_behind, [TWO, "transpose"]),
+    (read_twice, [ONE, TWO]),
+    (returned, [ONE] * 2),
+    (one_input_twice, [TWO]),
+    (conjugated, [PRODUCT] * 2),
+    (elementwise_between, [ONE, "negate", ONE]),
+    (no_lanes, [ONE]),
+    (summed_lanes, [TWO]),
+    (integers, [PRODUCT] * 2),
+    (mixed, [ONE, PRODUCT, ONE]),
+]
+SUMS = 20000  # contracted elements: shares of them are added up apart
+
+
+def mps(b: Builder, sites: int = 12, bond: int = 19, physical: int = 100) -> int:
+    """The inner product of two matrix product states, but for its ends."""
+    found = b.input("f8", (bond, bond))
+    for _ in range(sites):
+        one, other = (b.input("f8", (physical, bond, bond)) for _ in range(2))
+        half = dot(b, one, found, ((2,), (0,)), ((), ()))  # p i k
+        found = dot(b, half, other, ((0, 1), (0, 1)), ((), ()))
+    return found
+
+
+def long_sums(b: Builder) -> tuple[int, ...]:
+    """The last product is added up in shares."""
+    x, y, z = b.input("f8", (6, 7)), b.input("f8", (7, SUMS)), b.input("f8", (SUMS, 5))
+    xy = dot(b, x, y, ((1,), (0,)), ((), ()))
+    return (dot(b, xy, z, ((1,), (0,)), ((), ())),)
+
+
+def shares_inside(b: Builder) -> tuple[int, ...]:
+    w = b.input("f8", (5, 4))
+    (found,) = long_sums(b)
+    return (dot(b, found, w, ((1,), (0,)), ((), ())),)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("make", "ops"),
+    [*FUSED, (long_sums, [TWO]), (shares_inside, [THREE])],
+    ids=[*(row[0].__name__ for row in FUSED), "long sums", "shares inside"],
+)
+def test_what_runs(make: Make, ops: list[str], threads: int, rng: np.random.Generator) -> None:
+    """And that it gives what the members give, also into an `out` with gaps."""
+    program = built(make)
+    arrays = inputs(program, rng)
+    with options(engine="sequence", threads=threads):
+        executable = Executable(program, cpu())
+        assert [ins.op for ins in executable.schedule.program.instructions] == ops
+        got = executable(*arrays)
+        want = executable.interpret(*arrays)
+        for one, other in zip(np.atleast_1d(got), np.atleast_1d(want), strict=True):
+            np.testing.assert_array_equal(one, other)
+        if len(program.outputs) == 1:
+            out = np.full((*want.shape, 2), 7, want.dtype)[..., 0]
+            assert executable(*arrays, out=out) is out
+            np.testing.assert_array_equal(out, want)
+            whole = np.full(want.shape, 7, want.dtype)
+            np.testing.assert_array_equal(executable(*arrays, out=whole), want)
+
+
+def plan_of(program: Program) -> ProductFusionPlan:
+    (group,) = sequences(program, cpu(), set())
+    return group.plan
+
+
+def test_a_chain_of_some_size_is_one_call() -> None:
+    """As it is found by itself, and where nothing forbids it."""
+    program = built(lambda b: (mps(b),))
+    plan = plan_of(program)
+    assert not plan.lanes
+    assert len(plan.steps) == 24
+    assert pays(plan)
+    fused = fuse(program, cpu())
+    assert has_chains(fused)
+    assert len(fused.instructions) == 1
+    assert not has_chains(fuse(program, cpu(), products=False))
+    for forbidden in ({"provider": "plain"}, {"engine": "gemm"}, {"engine": "strips"}):
+        with options(**forbidden):
+            assert fuse(program, cpu()) is program
+
+
+def test_what_is_no_sequence() -> None:
+    """Little work, few products, and large ones, which have threads of their own."""
+    assert not pays(plan_of(built(lambda b: (mps(b, 12, 3, 10),))))
+    assert sequences(built(lambda b: (mps(b, 1),)), cpu(), set()) == ()
+    side = round(LONGEST ** (1 / 3)) + 1
+    build = Builder()
+    x = y = build.input("f8", (side, side))
+    for _ in range(5):
+        y = dot(build, y, x, ((1,), (0,)), ((), ()))
+    assert sequences(build.finish(y), cpu(), set()) == ()
+    program = built(lambda b: (mps(b),))
+    assert sequences(program, cpu(), {*range(len(program.instructions))}) == ()
+
+
+def test_large_products_end_sequences() -> None:
+    """What comes before is one, and what comes behind."""
+    build = Builder()
+    found = mps(build)
+    large = build.input("f8", (19, 19, 30000))
+    found = dot(build, found, large, ((0, 1), (0, 1)), ((), ()))  # 30000
+    wide = build.input("f8", (30000, 300))
+    found = dot(build, found, wide, ((0,), (0,)), ((), ()))  # 300
+    groups = sequences(build.finish(found), cpu(), set())
+    assert [len(group.members) for group in groups] == [24]
+
+
+def test_steps_have_the_axes_that_they_make() -> None:
+    with options(engine="sequence"):
+        (group,) = sequences(built(turned_between), cpu(), set(), 1)
+    steps, axes = steps_of(group.plan)
+    assert [step.operands for step in steps] == [(0, 1), (2, 3)]
+    assert [step.out.shape for step in steps] == [(900, 3, 3)] * 2
+    assert axes == (0, 1, 2)
+    first, second = (step.dims for step in steps)
+    assert (first.lhs_contracting, first.rhs_contracting) == ((2,), (1,))
+    assert (second.lhs_contracting, second.rhs_contracting) == ((2,), (2,))
+
+
+# ---- memory and threads --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("make", [chain, tree, turned_behind, long_sums, shares_inside])
+def test_peak_is_a_bound(make: Make, threads: int, rng: np.random.Generator) -> None:
+    program = built(make)
+    with options(engine="sequence", threads=threads):
+        executable = Executable(program, cpu())
+        arrays = inputs(program, rng)
+        given = sum(x.nbytes for x in arrays)
+        assert measured(executable, arrays) <= executable.peak_bytes - given + not_planned(program)
+        odd = [lay_out(x, "unaligned", rng) for x in arrays]
+        assert measured(executable, odd) <= executable.peak_bytes - given + not_planned(program)
+
+
+def test_results_make_room_for_others() -> None:
+    """A long chain needs no more than two results at once."""
+    scratch = []
+    for sites in (4, 40):
+        (ins,) = fuse(built(lambda b, n=sites: (mps(b, n),)), cpu()).instructions
+        assert isinstance(ins, Fused)
+        scratch.append(ins.scratch_bytes / sites)
+    assert scratch[1] < scratch[0] / 2
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_threads_agree(dtype: str, rng: np.random.Generator) -> None:
+    """One, two and seven, and eight Python threads at once; tables of other strides in turn."""
+    equation = "ab,cbd,cae,edf->f"
+    shapes = ((19, 23), (150, 23, 17), (150, 19, 29), (29, 17, 40))
+    arrays = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+    if dtype == "c16":
+        arrays = [x + 1j * rng.standard_normal(x.shape) for x in arrays]
+    others = [np.asfortranarray(x) for x in arrays]
+    found = []
+    with options(engine="sequence"):
+        expression = einloom.compile(equation, *arrays)
+
+    def contract(threads: int) -> bytes:
+        with options(threads=threads):
+            results = [expression(*given).tobytes() for given in (arrays, others, arrays)]
+        assert results[0] == results[2]
+        return results[0]
+
+    with ThreadPoolExecutor(8) as executor:
+        found = [*executor.map(contract, (1, 2, 7) * 8)]
+    assert len(set(found)) == 1
+    want = np.einsum(equation, *arrays, optimize=True)
+    got = np.frombuffer(found[0], dtype)
+    np.testing.assert_allclose(got, want, rtol=1e-3 if dtype == "f4" else 1e-10)
+
+
+def test_who_comes_late_or_never_is_not_waited_for(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller alone, and threads that come when all is done."""
+    program = built(lambda b: (mps(b, 3),))
+    arrays = inputs(program, rng)
+    with options(engine="sequence", threads=4):
+        executable = Executable(program, cpu())
+        want = executable.interpret(*arrays)
+        monkeypatch.setattr(pool._Pool, "call", lambda self, job, workers: None)  # nobody is asked
+        np.testing.assert_array_equal(executable(*arrays), want)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_in_a_forked_child(rng: np.random.Generator) -> None:
+    program = built(lambda b: (mps(b, 3),))
+    arrays = inputs(program, rng)
+    with options(engine="sequence", threads=2):
+        executable = Executable(program, cpu())
+        want = executable(*arrays)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if np.array_equal(executable(*arrays), want) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+# ---- einsum --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("equation", "shapes"), EINSUMS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "i8"])
+def test_einsum(equation: str, shapes: Any, dtype: str, rng: np.random.Generator) -> None:
+    """In any layout, into any `out`, with alpha and beta, with constants, and conjugated."""
+    arrays = [rng.integers(-2, 3, shape).astype(dtype) for shape in shapes]
+    if dtype[0] == "c":
+        arrays = [(x + 1j * rng.integers(-2, 3, x.shape)).astype(dtype) for x in arrays]
+    want = np.einsum(equation, *(x.astype("c16" if dtype[0] == "c" else "f8") for x in arrays))
+    with options(engine="sequence"):
+        for layout in ("C", "F", "transposed", "sliced", "reversed", "unaligned", "swapped"):
+            laid = [lay_out(x, layout, rng) for x in arrays]
+            for x in laid:
+                x.flags.writeable = False
+            np.testing.assert_array_equal(einloom.einsum(equation, *laid), want)
+            out = lay_out(np.ones(want.shape, dtype), layout, rng)
+            if layout != "swapped":
+                einloom.einsum(equation, *laid, out=out, alpha=2, beta=3)
+                np.testing.assert_array_equal(out, 2 * want + 3)
+                assert einloom.einsum(equation, *laid, out=out) is out
+                np.testing.assert_array_equal(out, want)
+        expression = einloom.compile(equation, *arrays, constants=[0])
+        np.testing.assert_array_equal(expression(*arrays[1:]), want)
+        conjugates = [x.conj() for x in arrays]
+        np.testing.assert_array_equal(einloom.einsum(equation, *conjugates), want.conj())
+
+
+def test_nothing_to_do() -> None:
+    with options(engine="sequence"):
+        for shape in ((0, 3, 3), (9, 0, 0)):
+            x = np.ones(shape)
+            assert einloom.einsum("bij,bjk,bkl->bil", x, x, x).shape == shape
+
+
+def test_special_values(rng: np.random.Generator) -> None:
+    """NaN and infinities are where the steps one by one have them."""
+    shapes = ((40, 50), (50, 60), (60, 70))
+    arrays = [rng.standard_normal(shape) for shape in shapes]
+    arrays[0][3, 4], arrays[2][5, 6] = np.nan, np.inf
+    want = np.linalg.multi_dot(arrays)
+    with options(engine="sequence"):
+        got = einloom.einsum("ij,jk,kl->il", *arrays)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_allclose(got, want)
+
+
+def test_in_slices(rng: np.random.Generator) -> None:
+    """The products of a slice are in turn like others; those of a view at an index stay by themselves."""
+    equation, shapes = "xbij,xbjk,bkl->bil", ((4, 900, 3, 3), (4, 900, 3, 3), (900, 3, 3))
+    arrays = [rng.integers(-2, 3, shape).astype("f8") for shape in shapes]
+    whole = einloom.plan(equation, *shapes)
+    with options(engine="sequence"):
+        plan = einloom.plan(equation, *shapes, memory_limit=whole.peak_bytes * 95 // 100)
+        expression = einloom.compile(plan)
+        np.testing.assert_array_equal(expression(*arrays), np.einsum(equation, *arrays))
+
+
+def test_explain_shows_what_runs(rng: np.random.Generator) -> None:
+    equation, shapes = EINSUMS[0]
+    arrays = [rng.standard_normal(shape) for shape in shapes]
+    with options(engine="sequence"):
+        expression = einloom.compile(equation, *shapes)
+        for text in (expression.explain(), expression.explain(*arrays)):
+            row = text.splitlines()[1].split()
+            assert row[:4] == ["0", "fused[2", "ops]", "sequence"]
+
+
+def test_shares_are_of_some_size() -> None:
+    """So that none is a few numbers, and there are some for several threads."""
+    plan = plan_of(built(lambda b: (mps(b),)))
+    steps, _ = steps_of(plan)
+    work = steps[1].dims.m * steps[1].dims.n * steps[1].dims.k
+    assert work > 4 * IN_TURN
