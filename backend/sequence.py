@@ -1,8 +1,8 @@
 """When products are worth one call of a kernel that computes them in turn, and what it then does.
 
 A `ProductFusionPlan` without lanes is a tree of products of some size. One by one, steps of some ten
-microseconds are one thread's: to wake another takes as long. In turn, all threads share every step, in strips, and
-begin the next within a microsecond (backend/cpu/sequence.py).
+microseconds are one thread's: to wake another takes as long. In turn, all threads share every step, in
+strips, and begin the next within a microsecond (backend/cpu/sequence.py).
 """
 
 from __future__ import annotations

@@ -18,11 +18,14 @@ from typing import Any
 
 from .._base.options import PATIENCE, get_options, options
 from ..backend.cost_model import RATES
+from ..backend.cpu import cpu
 from ..backend.cpu.jit import NotKept, kept_only
 from ..backend.cpu.patience import loading_seconds
 from ..backend.prediction import ProductSeconds, predict_lanes, product_seconds
+from ..backend.sequence import pays, predict_sequence
 from ..program.chains import product_groups
 from ..program.ir import Program
+from ..program.sequences import sequences
 from .expression import Expression
 from .first import are_left_to_blas
 from .plan import Plan
@@ -128,14 +131,21 @@ def _seconds(plan: Plan, small: float) -> tuple[float, float]:
 
 
 def _saved(program: Program, products: dict[int, ProductSeconds], small: float) -> float:
-    """Seconds that kernels save, each product alone or in groups."""
+    """Seconds that kernels save, each product alone, in groups or in turn."""
     compiled = {at: one.compiled for at, one in products.items()}
+    taken: set[int] = set()
     for group in product_groups(program, max(1, small)):
         if group.plan.result.dtype.char not in RATES:
             continue  # BLAS has no part in the choice
         members = [at for at in group.members if at in compiled]
         seconds = predict_lanes(group.plan).seconds
         if seconds < math.fsum(compiled[at] for at in members):
+            compiled |= {at: seconds / len(members) for at in members}
+            taken.update(group.members)
+    for group in sequences(program, cpu(), taken):
+        members = [at for at in group.members if at in compiled]
+        seconds = predict_sequence(group.plan).seconds
+        if pays(group.plan) and seconds < math.fsum(compiled[at] for at in members):
             compiled |= {at: seconds / len(members) for at in members}
     return math.fsum(products[at].plain - seconds for at, seconds in compiled.items())
 

@@ -75,10 +75,13 @@ def fuse(program: Program, backend: Backend, *, products: bool = True) -> Progra
         )
         gone.update(group.members)
 
-    for group in (*fusion_groups(program, least), *(_chains(program, least) if products else ())):
+    for group in fusion_groups(program, least):
         take(group)
-    for group in _sequences(program, backend, gone) if products else ():
-        take(group)
+    if products:
+        for chain in _chains(program, least):
+            take(chain)
+        for sequence in _sequences(program, backend, gone):
+            take(sequence)
     if not fused:
         return program
     instructions = (

@@ -1,8 +1,8 @@
 """Which products of a program may run in turn, by one call of a kernel.
 
 A sequence is a product and, before it, products that only members of it read, transposes between them
-included, all of which the backend takes into one. It runs where its last member stands. Its plan has no lanes;
-it is the backend's to take or to decline, and then the members run one by one.
+included, all of which the backend takes into one. It runs where its last member stands. Its plan has no
+lanes; it is the backend's to take or to decline, and then the members run one by one.
 """
 
 from __future__ import annotations

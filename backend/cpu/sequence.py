@@ -16,12 +16,12 @@ from ..fusion import ProductFusionPlan
 from ..protocol import Kernel
 from ..sequence import Step, pays, steps_of
 from ..spec import ArraySpec, Axes
-from ..strips import IN_TURN
+from ..strips import IN_TURN, LINE
 from .address import address
 from .buffers import empty, empty_as
 from .kernels.sequence import APART, multiply_in_turn
 from .strided import element_strides
-from .strips import LINE, TABLES, is_turned_in, prepared, scratch_of, shares_of
+from .strips import TABLES, is_turned_in, prepared, scratch_of, shares_of
 from .threads import parallel_for
 from .workspaces import WORKSPACES
 
