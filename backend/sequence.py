@@ -25,6 +25,7 @@ LONGEST = 1 << 22  # multiplications of a step; larger products keep threads bus
 SLOWER = 1.2  # times as long as by itself may one step take
 SOONER = 1.15  # times as long must all of them take by themselves
 ENOUGH = 1.5e-4  # seconds of all, by themselves: several times what it takes to wake a thread
+MANY = 8  # times `options.small`: multiplications of all that are worth a compiler
 BEGIN = 2e-5  # seconds until the threads are there
 CALL = 4e-6  # seconds of Python for each product by itself
 
@@ -84,7 +85,10 @@ def takes(attrs: Attrs, lhs: ArraySpec, rhs: ArraySpec, out: ArraySpec) -> bool:
 
 
 def pays(plan: ProductFusionPlan) -> bool:
-    """Whether this should take less time than the steps one by one, with a margin."""
+    """Whether this should take less time than the steps one by one, with a margin. It depends on the number
+    of threads that are now allowed."""
+    if sum(plan.multiplications()) < MANY * get_options().small:
+        return False
     each = [_seconds(*step[1:]) for step in steps_of(plan)[0]]
     alone = sum(one for _, one in each)
     return alone >= ENOUGH and SOONER * (BEGIN + sum(seconds for seconds, _ in each)) < alone

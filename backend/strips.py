@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._base.options import get_options
+from .._base.options import get_options, num_threads
 from .cost_model import FAR, CostModel
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def plan_strips(
     width = -(-n // lanes) * lanes
     is_faster = model.strips >= FASTER
     if in_turn:
-        threads = max(1.0, min(model.threads, macs / IN_TURN))
+        threads = max(1.0, min(model.threads, num_threads(), macs / IN_TURN))
     else:
         threads = 1.0 if is_alone(batch, m, n, k) else model.threads
     scattering = 0.0

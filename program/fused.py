@@ -34,9 +34,11 @@ class Fused(Instruction):
         return isinstance(self.plan, ElementwiseFusionPlan) and self.plan.reduce is None
 
 
-def fuse(program: Program, backend: Backend, *, products: bool = True) -> Program:
+def fuse(
+    program: Program, backend: Backend, *, products: bool = True, in_turn: bool = True
+) -> Program:
     """`program` with every group that is worth it, and that `backend` takes, as one instruction; groups of
-    products only if `products`.
+    products only if `products`, and sequences of them only if they may be `in_turn`, too.
 
     >>> from einloom._base.options import options
     >>> from einloom.backend.cpu import cpu
@@ -80,7 +82,7 @@ def fuse(program: Program, backend: Backend, *, products: bool = True) -> Progra
     if products:
         for chain in _chains(program, least):
             take(chain)
-        for sequence in _sequences(program, backend, gone):
+        for sequence in _sequences(program, backend, gone) if in_turn else ():
             take(sequence)
     if not fused:
         return program

@@ -52,11 +52,13 @@ def schedule(
     fused: bool = True,
     limit: int | None = None,
     fork: bool = True,
+    in_turn: bool = True,
 ) -> Schedule:
     """Last uses, places and peak of `program` on `backend`; arenas have at most `arena` bytes, as a rule
     ARENA.
 
-    Unless `fused` is false, groups run as one instruction, and if `fork`, independent subtrees side by side.
+    Unless `fused` is false, groups run as one instruction, sequences only if `in_turn`, and if `fork`,
+    independent subtrees run side by side.
     What a group of products reads waits for its last member, and side by side more is alive: the fastest way
     is taken whose peak is not much above the least, and at most `limit`; if there is none, the leanest.
     """
@@ -75,7 +77,7 @@ def schedule(
         found.append(_schedule(fuse(forked, backend), backend, arena))
         if found[0].peak_bytes <= known:
             return found[0]
-    whole = fuse(program, backend)
+    whole = fuse(program, backend, in_turn=in_turn)
     found.append(_schedule(whole, backend, arena))
     if len(found) == 1 and found[0].peak_bytes <= known:
         return found[0]
