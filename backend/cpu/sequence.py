@@ -7,6 +7,8 @@ on sizes alone, and so results do not depend on the number of threads.
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,14 +20,14 @@ from ..sequence import Step, pays, steps_of
 from ..spec import ArraySpec, Axes
 from ..strips import IN_TURN, LINE
 from .address import address
-from .buffers import empty, empty_as
+from .buffers import empty_as
 from .kernels.sequence import APART, multiply_in_turn
 from .strided import element_strides
 from .strips import TABLES, is_turned_in, prepared, scratch_of, shares_of
 from .threads import parallel_for
 from .workspaces import WORKSPACES
 
-COLUMNS = 14  # of the table of steps
+COLUMNS = 15  # of the table of steps
 NUMBERS = (
     64 * 8
 )  # bytes of tables for each step, and for each axis, at most: lists of Python's are included
@@ -56,44 +58,59 @@ def bind_sequence(plan: ProductFusionPlan) -> Kernel | None:
     kept: list[tuple[Any, _Tables | None]] = [(None, None)]
     last = count + len(steps) - 1
     back = tuple(np.argsort(axes))
-    is_added_up = len(steps) - 1 in memory.sums  # which is done where elements follow each other
+    odd = dtype.itemsize - 1  # bits of an address at which no element lies
 
     def run(*arrays: Any, out: Any = None) -> Any:
-        is_direct = out is not None and element_strides(out) is not None
-        if is_direct and is_added_up:
-            is_direct = _is_whole(out, plan.result.layout)
+        is_direct = out is not None and can_fill(out)
         target = out if is_direct else empty_as(plan.result)
-        given = [x if element_strides(x) is not None else _in_order(x) for x in arrays]
         threads = num_threads()
-        borrowed = empty((memory.nbytes,), np.dtype(np.uint8))
-        key = (threads, target.strides, *[x.strides for x in given])
+        given = [address(x) for x in arrays]
+        key = (threads, target.strides, *[x.strides for x in arrays])
         seen, now = kept[0]  # read once: another thread may put its own there at any time
-        if now is None or seen != key:
-            now = _tables(steps, memory, threads, given, target.transpose(back), borrowed)
-            kept[0] = (key, now)
-        start = address(borrowed)
-        values = now.offsets + (start + -start % LINE)
-        values[:count] = [address(x) for x in given]
-        values[last] = address(target)
-        odd = {k for k in range(count) if given[k] is not arrays[k]}
-        if not odd:
-            multiply(now, values, threads, 0, len(now.steps))
-        for number in (
-            range(len(steps)) if odd else ()
-        ):  # whose operands are copied one after another
-            copied = {k: arrays[k].copy() for k in steps[number].operands if k in odd}
-            for k, x in copied.items():
-                values[k] = address(x)
-            multiply(now, values, threads, *now.ends[number : number + 2])
+        room = WORKSPACES.take(memory.nbytes)
+        try:
+            if now is None or seen != key or reduce(operator.or_, given, 0) & odd:
+                run_on(arrays, target, key, room)
+            else:
+                multiply(now, values_of(now, given, target, room), threads, 0, len(now.steps))
+        finally:
+            WORKSPACES.give(room)
         if out is None or is_direct:
             return target
         np.copyto(out, target)
         return out
 
+    def can_fill(out: Any) -> bool:
+        """Whether the last step can write there; shares are added up where elements follow each other."""
+        return element_strides(out) is not None and not (
+            len(steps) - 1 in memory.sums and not _is_whole(out, plan.result.layout)
+        )
+
+    def values_of(now: _Tables, given: list[int], target: Any, room: Any) -> Any:
+        values = now.offsets + address(room)
+        values[: len(given)], values[last] = given, address(target)
+        return values
+
+    def run_on(arrays: Any, target: Any, key: Any, room: Any) -> None:
+        """For arrays with new strides, or between elements."""
+        (threads, *_), given = key, [_with_elements(x) for x in arrays]
+        now = _tables(steps, memory, threads, given, target.transpose(back), room)
+        values = values_of(now, [address(x) for x in given], target, room)
+        if all(x is y for x, y in zip(arrays, given, strict=True)):
+            kept[0] = (key, now)
+            multiply(now, values, threads, 0, len(now.steps))
+            return
+        for number, step in enumerate(steps):  # copies of the operands of one after another
+            copies = [k for k in {*step.operands} if k < len(arrays) and given[k] is not arrays[k]]
+            copied = [arrays[k].copy() for k in copies]
+            values[copies] = [address(x) for x in copied]
+            multiply(now, values, threads, *now.ends[number : number + 2])
+
     def multiply(now: _Tables, values: Any, threads: int, first: int, end: int) -> None:
         """These rows of the table of steps."""
         steps = now.steps[first:end]
-        begun, done = np.zeros((2, len(steps) * APART), np.int64)
+        claimed = np.zeros(int(steps[-1, 0] + steps[-1, -1]), np.int64)
+        done = np.zeros(len(steps) * APART, np.int64)
 
         def piece(start: int, stop: int) -> None:
             room = WORKSPACES.take(now.scratch + TABLES * now.places)
@@ -101,7 +118,9 @@ def bind_sequence(plan: ProductFusionPlan) -> Kernel | None:
                 strip = room[: now.scratch].view(dtype)
                 places = room[now.scratch : now.scratch + TABLES * now.places].view(np.int64)
                 tables = places.reshape(-1, now.places)
-                multiply_in_turn(steps, values, now.tables, begun, done, strip, tables)
+                multiply_in_turn(
+                    start, threads, steps, values, now.tables, claimed, done, strip, tables
+                )
             finally:
                 WORKSPACES.give(room)
 
@@ -166,8 +185,10 @@ def _lying(memory: Any, at: int, spec: ArraySpec) -> Any:
     return whole.transpose(np.argsort(order))
 
 
-def _in_order(x: Any) -> Any:
-    """What is as its copy will be, but has no elements."""
+def _with_elements(x: Any) -> Any:
+    """x itself where its elements are aligned; else what is as its copy will be, but has none."""
+    if element_strides(x) is not None:
+        return x
     return np.lib.stride_tricks.as_strided(np.empty(1, x.dtype), x.shape, _row_major(x))
 
 
@@ -197,7 +218,7 @@ def _tables(
     rows: list[list[int]] = []
     ends: list[int] = []
     tables: list[Any] = []
-    length = scratch = places = 0
+    length = scratch = places = tiles = 0
     for number, step in enumerate(steps):
         ends.append(len(rows))
         value = written = count + number
@@ -214,9 +235,11 @@ def _tables(
             row += [length, table.shape[1]] if table.ndim > 1 else [length]
             tables.append(table.ravel())
             length += table.size
-        rows.append([*row, 0])
+        rows.append([*row, 0, tiles])
+        tiles += found.tiles
         if shares > 1:
-            rows.append([1, value, written, shares, step.out.size, *[0] * 8, 1])
+            rows.append([1, value, written, shares, step.out.size, *[0] * 8, 1, tiles])
+            tiles += 1
         scratch, places = max(scratch, found.scratch), max(places, found.places)
     ends.append(len(rows))
     of_steps, of_values = np.array(rows, np.int64), np.array(offsets, np.int64)

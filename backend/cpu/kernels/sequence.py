@@ -1,7 +1,7 @@
 """Products of matrices in turn, each by all threads that are there, none of which has the interpreter's lock.
 
-Threads claim tiles of a step one by one, and begin the next step when all of them are done. Nobody waits for
-a thread that has claimed none: one alone does it all, and others may come at any time.
+Threads claim tiles of a step, and begin the next step when all of them are done. Nobody waits for a thread
+that has claimed none: one alone does it all, and others may come at any time.
 """
 
 from __future__ import annotations
@@ -25,45 +25,50 @@ relax: Any = None
 
 @kernel
 def multiply_in_turn(
-    steps: Any,  # [count, 14]: tiles; numbers of out, left and right among the values; where the tables of
+    mine: int,  # number of the thread, of so many
+    threads: int,
+    steps: Any,  # [count, 15]: tiles; numbers of out, left and right among the values; where the tables of
     # batch, rows, columns and contracted begin and how many axes they have; where the sizes begin; 0. Or, for
-    # sums of shares, 1; numbers of the result and of the shares; how many, how many elements each; 1 at last
+    # sums of shares, 1; numbers of the result and of the shares; how many, how many elements each; 1 before
+    # the last. At last, where its tiles begin among all of them
     values: Any,  # addresses
     tables: Any,  # those that `multiply_strips` takes, one after another
-    claimed: Any,  # [count * APART], zeros: tiles of each step that threads have begun
-    done: Any,  # and those that are done
+    claimed: Any,  # zeros: for each tile how many threads have wanted it
+    done: Any,  # [count * APART], zeros: tiles of each step that are done
     strip: Any,  # scratch of the thread, as for `multiply_strips`
     places: Any,
 ) -> None:
-    """Every step after the one before, for whichever thread comes."""
+    """Every step after the one before. A thread begins with the tiles of its own number: what it has made in
+    the step before is near it, and tiles of the next step often read no more than that."""
     for s in range(steps.shape[0]):
         tiles = steps[s, 0]
-        begun, finished = claimed[s * APART :], done[s * APART :]
+        finished = done[s * APART :]
         out, left = values[steps[s, 1]], values[steps[s, 2]]
-        while True:
-            tile = count_up(begun)
-            if tile >= tiles:
-                break
-            if steps[s, 13]:
-                add_shares(strip, out, left, steps[s, 3], steps[s, 4])
-            else:
-                b, r, c, k = steps[s, 4], steps[s, 6], steps[s, 8], steps[s, 10]
-                n_b, n_r, n_c, n_k = steps[s, 5], steps[s, 7], steps[s, 9], steps[s, 11]
-                multiply_tiles(
-                    tile,
-                    tile + 1,
-                    out,
-                    left,
-                    values[steps[s, 3]],
-                    tables[b : b + 4 * n_b].reshape((4, n_b)),
-                    tables[r : r + 3 * n_r].reshape((3, n_r)),
-                    tables[c : c + 3 * n_c].reshape((3, n_c)),
-                    tables[k : k + 3 * n_k].reshape((3, n_k)),
-                    tables[steps[s, 12] :],
-                    strip,
-                    places,
-                )
-            count_up(finished)
+        for turn in range(threads):
+            whose = (mine + turn) % threads
+            for tile in range(whose, tiles, threads):
+                if count_up(claimed[steps[s, 14] + tile :]) > 0:
+                    continue
+                if steps[s, 13]:
+                    add_shares(strip, out, left, steps[s, 3], steps[s, 4])
+                else:
+                    b, r, c, k = steps[s, 4], steps[s, 6], steps[s, 8], steps[s, 10]
+                    n_b, n_r, n_c, n_k = steps[s, 5], steps[s, 7], steps[s, 9], steps[s, 11]
+                    multiply_tiles(
+                        tile,
+                        tile + 1,
+                        out,
+                        left,
+                        values[steps[s, 3]],
+                        tables[b : b + 4 * n_b].reshape((4, n_b)),
+                        tables[r : r + 3 * n_r].reshape((3, n_r)),
+                        tables[c : c + 3 * n_c].reshape((3, n_c)),
+                        tables[k : k + 3 * n_k].reshape((3, n_k)),
+                        tables[steps[s, 12] :],
+                        strip,
+                        places,
+                    )
+                count_up(finished)
         looks = 0
         while fresh(finished) < tiles:
             looks += 1
