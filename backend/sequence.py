@@ -22,12 +22,11 @@ from .strips import plan_strips
 
 DTYPES = frozenset("fdFD")
 LONGEST = 1 << 22  # multiplications of a step; larger products keep threads busy by themselves
-SLOWER = 1.2  # times as long as by itself may one step take
-SOONER = 1.15  # times as long must all of them take by themselves
+SLOWER = 1.6  # times as long as by itself may one step take
+SOONER = 1.1  # times as long must all of them take by themselves
 ENOUGH = 1.5e-4  # seconds of all, by themselves: several times what it takes to wake a thread
 MANY = 8  # times `options.small`: multiplications of all that are worth a compiler
-BEGIN = 2e-5  # seconds until the threads are there
-CALL = 4e-6  # seconds of Python for each product by itself
+BEGIN = 4e-5  # seconds until the threads are there
 
 
 class Step(NamedTuple):
@@ -106,5 +105,5 @@ def _seconds(dims: DotDims, lhs: ArraySpec, rhs: ArraySpec, out: ArraySpec) -> t
     step, left, right = contraction_of(dims, lhs, rhs)
     orders, model = orders_of(step, left, right, (lhs, rhs, out)), MODELS.current
     found = plan_strips(step, orders, model, widely=True, in_turn=True)
-    alone = CALL + START + plan_decided(step, orders).seconds
+    alone = START + plan_decided(step, orders).seconds
     return (math.inf if found is None else found.seconds), alone

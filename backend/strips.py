@@ -45,7 +45,8 @@ SHARE = 1 << 19  # multiplications at least
 IN_TURN = (
     1 << 16
 )  # the same, and of tiles, where threads wait for each other without the interpreter's lock
-TURN = 1e-6  # seconds until all of them begin the next step then
+TURN = 3e-6  # seconds until all of them are at work in the next step then
+PASSING = 8e10  # bytes of operands and result per second, which go from one thread to another
 
 
 class Strips(NamedTuple):
@@ -143,7 +144,8 @@ def plan_strips(
         packing = strips * STRIP + _pieces(step, left, right, out, columns) * down * PIECE
         computed = arithmetic + packing / threads
         started = STARTED if threads == 1 else model.strips_start
-        started = TURN if in_turn else started
+        if in_turn:
+            started = 0.0 if threads == 1 else TURN + sum(step.nbytes) / PASSING
         seconds = started + max(computed, streamed) + copied_bytes / model.moves
         seconds += (packs_rows + packs_columns) * model.copy + scattering
         if best is None or seconds < best.seconds:

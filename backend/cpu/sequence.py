@@ -24,7 +24,7 @@ from .buffers import empty_as
 from .kernels.sequence import APART, multiply_in_turn
 from .strided import element_strides
 from .strips import TABLES, is_turned_in, prepared, scratch_of, shares_of
-from .threads import parallel_for
+from .threads import invite
 from .workspaces import WORKSPACES
 
 COLUMNS = 15  # of the table of steps
@@ -112,19 +112,19 @@ def bind_sequence(plan: ProductFusionPlan) -> Kernel | None:
         claimed = np.zeros(int(steps[-1, 0] + steps[-1, -1]), np.int64)
         done = np.zeros(len(steps) * APART, np.int64)
 
-        def piece(start: int, stop: int) -> None:
+        def take_part(mine: int) -> None:
             room = WORKSPACES.take(now.scratch + TABLES * now.places)
             try:
                 strip = room[: now.scratch].view(dtype)
                 places = room[now.scratch : now.scratch + TABLES * now.places].view(np.int64)
                 tables = places.reshape(-1, now.places)
                 multiply_in_turn(
-                    start, threads, steps, values, now.tables, claimed, done, strip, tables
+                    mine, threads, steps, values, now.tables, claimed, done, strip, tables
                 )
             finally:
                 WORKSPACES.give(room)
 
-        parallel_for(piece, threads)
+        invite(take_part, threads)
 
     return run
 

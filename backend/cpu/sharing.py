@@ -29,9 +29,8 @@ from .threads import has_begun, parallel_for
 BLAS = frozenset("fdFD")
 IS_OPENBLAS = is_openblas()  # known before the first call, of which to ask takes 8 µs
 STREAMED = 8 << 20  # bytes of operands and result from which several threads read more a second
-SPLIT = (
-    1 << 22
-)  # multiplications of one product from which our threads gain more than their start takes
+# multiplications of real numbers, in one product, from which our threads gain more than their start takes
+SPLIT = 1 << 22
 VECTOR = 9216  # the same of a matrix and a vector, from which BLAS uses its threads
 LINES = 16  # neighbouring rows or columns that one thread has
 MOST_PARTS = 1024  # that are given out one by one
@@ -69,17 +68,18 @@ def way_of(
     forced = get_options().small == 0
     if dtype.char not in BLAS:
         return "plain"
+    real = one * (1 if dtype.kind == "f" else 4)  # multiplications of real numbers
     enough = calls * one >= (1 if forced else ENOUGH) or nbytes >= STREAMED
     if calls >= WIDE and enough and one < SHARED:
         return "loops"
     is_vector = min(m, n) == 1
     # our threads begin later than BLAS's, by a tenth of a millisecond
     is_soon_done = is_vector and not own_threads and nbytes < LARGE
-    if one >= SPLIT and k >= LONG * (m + n) and not is_soon_done:
+    if real >= SPLIT and k >= LONG * (m + n) and not is_soon_done:
         return "contracted"
-    if not own_threads or (one < (VECTOR if is_vector else THREADED) and not forced):
+    if not own_threads or (one < (VECTOR if is_vector else threaded_from(dtype)) and not forced):
         return "plain"
-    if forced or calls * one >= SPLIT or (is_vector and nbytes >= STREAMED):
+    if forced or calls * real >= SPLIT or (is_vector and nbytes >= STREAMED):
         return "rows" if m >= n else "columns"
     return "one thread"
 
@@ -212,12 +212,17 @@ def _over_loops(left: Any, right: Any, product: Any) -> None:
         parallel_for(piece, places)
 
 
+def threaded_from(dtype: np.dtype[Any]) -> int:
+    """Multiplications of one product from which BLAS may use its threads."""
+    return THREADED if dtype.char in "fd" else THREADED // 8
+
+
 def may_be_shared(left: Any, right: Any) -> bool:
     """Whether BLAS may use its threads for single matrices of these. That of wheels for x86-64 does so for
     real ones from a number of multiplications on (65536 * GEMM_MULTITHREAD_THRESHOLD), for complex ones from
     an eighth of it, and sooner for a matrix times a vector or its own transpose."""
     (m, k), n = left.shape[-2:], right.shape[-1]
-    most = THREADED if left.dtype.char in "fd" else THREADED // 8
+    most = threaded_from(left.dtype)
     is_small = IS_OPENBLAS and min(m, n) > 1 and m * n * k <= most
     # NumPy takes a matrix for another's transpose if it begins where that does and its strides are that one's
     # the other way round
