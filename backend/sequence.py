@@ -22,6 +22,7 @@ from .strips import plan_strips
 
 DTYPES = frozenset("fdFD")
 LONGEST = 1 << 22  # multiplications of a step; larger products keep threads busy by themselves
+MOST_MATRICES = 64  # of a step, each of which is a tile or more, that threads claim by itself
 SLOWER = 1.6  # times as long as by itself may one step take
 SOONER = 1.1  # times as long must all of them take by themselves
 ENOUGH = 1.5e-4  # seconds of all, by themselves: several times what it takes to wake a thread
@@ -75,12 +76,12 @@ def takes(attrs: Attrs, lhs: ArraySpec, rhs: ArraySpec, out: ArraySpec) -> bool:
     if attrs.get("conj", NO_CONJ) != NO_CONJ or 0 in (lhs.size, rhs.size):
         return False
     dims = known_dims(attrs, lhs.shape, rhs.shape)
-    if get_options().engine is None and dims.batch * dims.m * dims.n * dims.k >= LONGEST:
+    is_asked = get_options().engine is not None
+    work = dims.batch * dims.m * dims.n * dims.k
+    if not is_asked and (work >= LONGEST or dims.batch > MOST_MATRICES):
         return False
     seconds, alone = _seconds(dims, lhs, rhs, out)
-    if get_options().engine is not None:
-        return seconds < math.inf
-    return seconds <= SLOWER * alone
+    return seconds < math.inf if is_asked else seconds <= SLOWER * alone
 
 
 def pays(plan: ProductFusionPlan) -> bool:

@@ -22,7 +22,7 @@ from ..backend.cpu import cpu
 from ..backend.cpu.jit import NotKept, kept_only
 from ..backend.cpu.patience import loading_seconds
 from ..backend.prediction import ProductSeconds, predict_lanes, product_seconds
-from ..backend.sequence import pays, predict_sequence
+from ..backend.sequence import MANY, pays, predict_sequence
 from ..program.chains import product_groups
 from ..program.ir import Program
 from ..program.sequences import sequences
@@ -111,7 +111,7 @@ def for_few_calls(plan: Plan) -> Expression:
 
 
 def _are_worth_it(plan: Plan, loading: float, small: float) -> bool:
-    """From the first call on."""
+    """From the first call on. What only sequences save is not looked for here: it comes with later calls."""
     if loading >= PATIENCE and are_left_to_blas(plan):
         return False  # as the first call was
     program, times = plan.program, plan.n_slices
@@ -142,7 +142,7 @@ def _saved(program: Program, products: dict[int, ProductSeconds], small: float) 
         if seconds < math.fsum(compiled[at] for at in members):
             compiled |= {at: seconds / len(members) for at in members}
             taken.update(group.members)
-    for group in sequences(program, cpu(), taken):
+    for group in sequences(program, cpu(), taken, work=MANY * max(1, small)):
         members = [at for at in group.members if at in compiled]
         seconds = predict_sequence(group.plan).seconds
         if pays(group.plan) and seconds < math.fsum(compiled[at] for at in members):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from .._base.options import get_options
 from ..backend.fusion import ElementwiseFusionPlan, FusionPlan, ProductFusionPlan
 from ..backend.protocol import Backend, Kernel
+from ..backend.sequence import MANY
 from .branches import Branches
 from .chains import ProductGroup, product_groups
 from .ir import Instruction, Program
@@ -108,13 +109,23 @@ def _sequences(program: Program, backend: Backend, taken: set[int]) -> tuple[Pro
     asked = get_options().engine
     if asked not in (None, "sequence"):
         return ()
-    return sequences(program, backend, taken, LEAST if asked is None else 1)
+    if asked is not None:
+        return sequences(program, backend, taken, 1)
+    return sequences(program, backend, taken, LEAST, MANY * get_options().small)
 
 
 def has_chains(program: Program) -> bool:
     """Whether some instruction is a fused group of products."""
     return any(
         isinstance(ins, Fused) and isinstance(ins.plan, ProductFusionPlan)
+        for ins in program.instructions
+    )
+
+
+def has_sequences(program: Program) -> bool:
+    """Whether some instruction is products in turn."""
+    return any(
+        isinstance(ins, Fused) and isinstance(ins.plan, ProductFusionPlan) and not ins.plan.lanes
         for ins in program.instructions
     )
 

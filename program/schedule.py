@@ -15,7 +15,7 @@ from functools import partial
 from .._base.options import get_options, options
 from ..backend.protocol import Backend
 from .branches import Branches, branched
-from .fused import Fused, fuse, has_chains
+from .fused import Fused, fuse, has_chains, has_sequences
 from .ir import Instruction, Program
 from .memory import MemoryPlan, plan_memory
 
@@ -58,7 +58,7 @@ def schedule(
     ARENA.
 
     Unless `fused` is false, groups run as one instruction, sequences only if `in_turn`, and if `fork`,
-    independent subtrees run side by side.
+    independent subtrees run side by side, each on one thread, where there are no sequences.
     What a group of products reads waits for its last member, and side by side more is alive: the fastest way
     is taken whose peak is not much above the least, and at most `limit`; if there is none, the leanest.
     """
@@ -74,7 +74,7 @@ def schedule(
     known = _room(sum(program.slots[slot].nbytes for slot in program.inputs), fork, limit)
     found: list[Schedule] = []
     if forked is not program:
-        found.append(_schedule(fuse(forked, backend), backend, arena))
+        found.append(_schedule(fuse(forked, backend, in_turn=False), backend, arena))
         if found[0].peak_bytes <= known:
             return found[0]
     whole = fuse(program, backend, in_turn=in_turn)
@@ -82,6 +82,8 @@ def schedule(
     if len(found) == 1 and found[0].peak_bytes <= known:
         return found[0]
     if has_chains(whole) and not asked:
+        if in_turn and has_sequences(whole):  # what others gain is not lost with these
+            found.append(_schedule(fuse(program, backend, in_turn=False), backend, arena))
         found.append(_schedule(fuse(program, backend, products=False), backend, arena))
     least = min(found, key=lambda one: one.peak_bytes)
     room = _room(least.peak_bytes, fork, limit)
@@ -168,7 +170,7 @@ def _scratch_bytes(
 
 def _inside(part: Program, backend: Backend) -> Schedule:
     with options(threads=1):
-        return schedule(part, backend.alone())
+        return schedule(part, backend.alone(), in_turn=False)
 
 
 def _known(part: Program) -> int:

@@ -7,6 +7,7 @@ lanes; it is the backend's to take or to decline, and then the members run one b
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Set
 
@@ -18,15 +19,22 @@ LEAST = 3  # products: there is something between them that need not be waited f
 
 
 def sequences(
-    program: Program, backend: Backend, taken: Set[int], least: int = LEAST
+    program: Program,
+    backend: Backend,
+    taken: Set[int],
+    least: int = LEAST,
+    work: float = 0,
 ) -> tuple[ProductGroup, ...]:
     """Groups of `least` products or more, in order of execution; no instruction is in two of them, nor in one
-    and in `taken`."""
-    fits = {
-        at
+    and in `taken`. None where all products have fewer than `work` multiplications."""
+    products = {
+        at: _multiplications(program, at)
         for at, ins in enumerate(program.instructions)
-        if at not in taken and is_product(program, ins) and _fits(program, at, backend)
+        if at not in taken and is_product(program, ins)
     }
+    if sum(products.values()) < work:  # told before each is priced, which takes some 40 µs
+        return ()
+    fits = {at for at in products if _fits(program, at, backend)}
     if len(fits) < least:
         return ()
     maker = {slot: at for at, ins in enumerate(program.instructions) for slot in ins.outputs}
@@ -42,6 +50,13 @@ def sequences(
         if len(tree.made) >= least:
             groups.append(tree.group())
     return tuple(reversed(groups))
+
+
+def _multiplications(program: Program, at: int) -> int:
+    ins = program.instructions[at]
+    lhs, _ = program.specs(ins.inputs)
+    (out,) = program.specs(ins.outputs)
+    return out.size * math.prod(lhs.shape[axis] for axis in ins.attrs["contracting"][0])
 
 
 def _fits(program: Program, at: int, backend: Backend) -> bool:

@@ -20,12 +20,12 @@ from ..sequence import Step, pays, steps_of
 from ..spec import ArraySpec, Axes
 from ..strips import IN_TURN, LINE
 from .address import address
-from .buffers import empty_as
+from .buffers import empty, empty_as
 from .kernels.sequence import APART, multiply_in_turn
 from .strided import element_strides
 from .strips import TABLES, is_turned_in, prepared, scratch_of, shares_of
 from .threads import invite
-from .workspaces import WORKSPACES
+from .workspaces import LARGEST, WORKSPACES
 
 COLUMNS = 15  # of the table of steps
 NUMBERS = (
@@ -58,7 +58,8 @@ def bind_sequence(plan: ProductFusionPlan) -> Kernel | None:
     kept: list[tuple[Any, _Tables | None]] = [(None, None)]
     last = count + len(steps) - 1
     back = tuple(np.argsort(axes))
-    odd = dtype.itemsize - 1  # bits of an address at which no element lies
+    is_loaded: list[bool] = []  # the kernel, once it is
+    odd = dtype.alignment - 1  # bits of an address at which no element lies
 
     def run(*arrays: Any, out: Any = None) -> Any:
         is_direct = out is not None and can_fill(out)
@@ -67,7 +68,7 @@ def bind_sequence(plan: ProductFusionPlan) -> Kernel | None:
         given = [address(x) for x in arrays]
         key = (threads, target.strides, *[x.strides for x in arrays])
         seen, now = kept[0]  # read once: another thread may put its own there at any time
-        room = WORKSPACES.take(memory.nbytes)
+        room = _room(memory.nbytes)
         try:
             if now is None or seen != key or reduce(operator.or_, given, 0) & odd:
                 run_on(arrays, target, key, room)
@@ -100,11 +101,18 @@ def bind_sequence(plan: ProductFusionPlan) -> Kernel | None:
             kept[0] = (key, now)
             multiply(now, values, threads, 0, len(now.steps))
             return
-        for number, step in enumerate(steps):  # copies of the operands of one after another
-            copies = [k for k in {*step.operands} if k < len(arrays) and given[k] is not arrays[k]]
-            copied = [arrays[k].copy() for k in copies]
-            values[copies] = [address(x) for x in copied]
-            multiply(now, values, threads, *now.ends[number : number + 2])
+        for number in range(len(steps)):
+            multiply_copies(number, now, values, arrays, given, threads)
+
+    def multiply_copies(
+        number: int, now: _Tables, values: Any, arrays: Any, given: Any, threads: int
+    ) -> None:
+        """A step, with copies of its operands that lie between elements; none of them outlives it."""
+        operands = {k for k in steps[number].operands if k < count}
+        copied = {k: arrays[k].copy() for k in operands if given[k] is not arrays[k]}
+        for k, x in copied.items():
+            values[k] = address(x)
+        multiply(now, values, threads, *now.ends[number : number + 2])
 
     def multiply(now: _Tables, values: Any, threads: int, first: int, end: int) -> None:
         """These rows of the table of steps."""
@@ -113,6 +121,8 @@ def bind_sequence(plan: ProductFusionPlan) -> Kernel | None:
         done = np.zeros(len(steps) * APART, np.int64)
 
         def take_part(mine: int) -> None:
+            if done[-APART] == steps[-1, 0]:
+                return  # too late
             room = WORKSPACES.take(now.scratch + TABLES * now.places)
             try:
                 strip = room[: now.scratch].view(dtype)
@@ -124,7 +134,12 @@ def bind_sequence(plan: ProductFusionPlan) -> Kernel | None:
             finally:
                 WORKSPACES.give(room)
 
-        invite(take_part, threads)
+        if is_loaded:
+            invite(take_part, threads)
+            return
+        # alone: else another thread might hold a compiler's lock when this returns and the process is forked
+        take_part(0)
+        is_loaded.append(True)
 
     return run
 
@@ -133,9 +148,10 @@ def sequence_bytes(plan: ProductFusionPlan, threads: int, foreign: Axes = ()) ->
     """Upper bound of what the kernel allocates: results of steps, scratch of the threads, tables, and copies
     of the operands of a step, where these may lie between elements."""
     steps, _ = steps_of(plan)
-    scratch, places = zip(*(scratch_of(step.dims, step.out) for step in steps), strict=True)
+    each = [scratch_of(step.dims, step.out, threads) for step in steps]
+    scratch, places, tiles = zip(*each, strict=True)
     ndim = sum(len(step.lhs.shape) + len(step.rhs.shape) for step in steps)
-    tables = NUMBERS * (2 * len(steps) + ndim) + NUMBERS // 8 * len(plan.inputs)
+    tables = NUMBERS * (3 * len(steps) + ndim + len(plan.inputs)) + 8 * sum(tiles)
     own = max(scratch) + TABLES * max(places) + LINE
     copies = sum(sorted(plan.inputs[k].nbytes for k in foreign)[-2:])
     return _Memory(steps, len(plan.inputs)).nbytes + threads * own + tables + copies
@@ -171,6 +187,13 @@ class _Memory:
             at = max(at, stop)
         self.nbytes = max(self.nbytes, at + _whole(nbytes) + LINE)
         return at
+
+
+def _room(nbytes: int) -> Any:
+    """Bytes that begin on a cache line: kept ones, or where they are too many for that, lent ones."""
+    if nbytes <= LARGEST:
+        return WORKSPACES.take(nbytes)
+    return empty((nbytes,), np.dtype(np.uint8))
 
 
 def _whole(nbytes: int) -> int:

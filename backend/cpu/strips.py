@@ -60,7 +60,7 @@ def bind_strips(
         _arranged(dims, inputs, output, side, is_left=(side == 0) != is_turned) if packed else None
         for side, packed in enumerate(packs)
     )
-    odd = dtype.itemsize - 1  # bits of an address at which no element lies
+    odd = dtype.alignment - 1  # bits of an address at which no element lies
     kept: list[tuple[Any, Prepared | None]] = [(None, None)]
     shares = shares_of(dims)
     order = tuple(range(len(output.shape))) if output.layout is None else output.layout
@@ -161,12 +161,14 @@ def strips_bytes(dims: DotDims, output: ArraySpec, threads: int) -> int:
     return of_threads + (shares * output.nbytes if shares > 1 else 0)
 
 
-def scratch_of(dims: DotDims, output: ArraySpec) -> tuple[int, int]:
-    """Bytes for each thread, at most, and places of each table, for a product in turn."""
-    itemsize = output.dtype.itemsize
-    sizes = _sizes(dims, is_turned_in(dims, output), itemsize, threads=1, in_turn=True)
+def scratch_of(dims: DotDims, output: ArraySpec, threads: int) -> tuple[int, int, int]:
+    """For a product in turn: bytes for each thread and places of each table, at most, and tiles."""
+    is_turned, itemsize = is_turned_in(dims, output), output.dtype.itemsize
+    sizes = _sizes(dims, is_turned, itemsize, 1, in_turn=True)
     lanes = LINE // itemsize
-    return (_packed_lines(sizes, lanes) + HIGHEST * WIDEST) * LINE, _places(sizes, lanes)
+    m, n, _, rows, columns, _ = _sizes(dims, is_turned, itemsize, threads, in_turn=True)
+    tiles = dims.batch * -(-m // rows) * -(-n // columns) * shares_of(dims, IN_TURN)
+    return (_packed_lines(sizes, lanes) + HIGHEST * WIDEST) * LINE, _places(sizes, lanes), tiles
 
 
 def shares_of(dims: DotDims, share: int = SHARE) -> int:

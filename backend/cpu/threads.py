@@ -272,12 +272,18 @@ def invite(run: Callable[[int], None], threads: int | None = None) -> None:
     Nobody waits for those: `run` shares out what is to be done, so that all of it is when it returns in any
     thread, and who still runs then, or comes later, writes nothing any more. (To wait until a thread has the
     interpreter's lock again takes some 40 µs.) Only after an error, or an interrupt, they are waited for.
+    What fails in another thread is left to the others.
     """
     n = min(threads or num_threads(), MOST_THREADS)
     if n <= 1 or getattr(_here, "serves", False):
         run(0)
         return
-    job = _Job(lambda start, stop: run(start), [*range(1, n + 1)])
+
+    def help_out(number: int, _: int) -> None:
+        with suppress(Exception):  # of memory that is short, say
+            run(number)
+
+    job = _Job(help_out, [*range(1, n + 1)])
     failed: BaseException | None = None
     try:
         _pool.call(job, n - 1)

@@ -83,7 +83,11 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
         step = ProductStep((0, 1), (0, 1, 3))
         terms = (0, 1, 2), (0, 2, 3)
         plan = ProductFusionPlan((spec, spec), terms, (step,), step.labels, (0,), spec)
-        yield lambda: _in_lanes(backend, plan, real)
+        yield lambda: _fused("lanes", backend, plan, real)
+        ones = ArraySpec(dtype, large.shape)
+        step = ProductStep((0, 1), (0, 2))
+        turns = ProductFusionPlan((ones, ones), ((0, 1), (1, 2)), (step,), step.labels, (), ones)
+        yield lambda: _fused("sequence", backend, turns, large)
     if dtype.char in "FD":  # transforms of real lines take the same kernel
         yield lambda: backend.apply("fft", {"axes": (0,)}, np.ones((128, 256), dtype))
     if dtype.name in NORMAL:
@@ -136,8 +140,8 @@ def indexing_calls(dtype: np.dtype[Any]) -> Iterator[tuple[str, Attrs, tuple[Any
         yield "threefry2x32", {}, (np.broadcast_to(pairs[0], pairs.shape), pairs)
 
 
-def _in_lanes(backend: CpuBackend, plan: ProductFusionPlan, x: Any) -> None:
-    with options(engine="lanes"):
+def _fused(engine: str, backend: CpuBackend, plan: ProductFusionPlan, x: Any) -> None:
+    with options(engine=engine):
         kernel = backend.fuse(plan)
     assert kernel is not None
     kernel(x, x)

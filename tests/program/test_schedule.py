@@ -154,7 +154,7 @@ def test_results_of_extensions_count() -> None:
 # ---- the promise, kept -------------------------------------------------------------------------
 
 
-def measured(executable: Executable, arrays: list[Any]) -> int:
+def measured(executable: Callable[..., Any], arrays: list[Any]) -> int:
     """Most bytes allocated at once during a call, beyond what there was before."""
     executable(*arrays)  # kernels are compiled and tables built
     kept, buffers.LENT = buffers.LENT, 1 << 62  # lent memory is not traced

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,15 +39,17 @@ from tests.program.test_schedule import measured, not_planned
 
 import einloom
 from einloom._base.options import options
-from einloom.backend.cpu import cpu
+from einloom.backend.cpu import cpu, sequence
 from einloom.backend.cpu import threads as pool
+from einloom.backend.cpu.workspaces import WORKSPACES
 from einloom.backend.fusion import ProductFusionPlan
 from einloom.backend.sequence import LONGEST, pays, steps_of
 from einloom.backend.strips import IN_TURN
 from einloom.program.builder import Builder
 from einloom.program.executable import Executable
-from einloom.program.fused import Fused, fuse, has_chains
+from einloom.program.fused import Fused, fuse, has_chains, has_sequences
 from einloom.program.ir import Program
+from einloom.program.schedule import schedule
 from einloom.program.sequences import sequences
 
 ONE = f"fused[{PRODUCT}]"
@@ -63,6 +68,7 @@ FUSED: list[tuple[Make, list[str]]] = [
     (integers, [PRODUCT] * 2),
     (mixed, [ONE, PRODUCT, ONE]),
 ]
+MATRICES: Any = ((1,), (0,)), ((), ())
 SUMS = 20000  # contracted elements: shares of them are added up apart
 
 
@@ -122,16 +128,21 @@ def plan_of(program: Program) -> ProductFusionPlan:
 def test_a_chain_of_some_size_is_one_call() -> None:
     """As it is found by itself, and where nothing forbids it."""
     program = built(lambda b: (mps(b),))
-    plan = plan_of(program)
-    assert not plan.lanes
-    assert len(plan.steps) == 24
-    assert pays(plan)
-    fused = fuse(program, cpu())
-    assert has_chains(fused)
-    assert len(fused.instructions) == 1
-    assert not has_chains(fuse(program, cpu(), products=False))
-    for forbidden in ({"provider": "plain"}, {"engine": "gemm"}, {"engine": "strips"}):
-        with options(**forbidden):
+    with options(threads=2):
+        plan = plan_of(program)
+        assert not plan.lanes
+        assert len(plan.steps) == 24
+        assert pays(plan)
+        fused = fuse(program, cpu())
+        assert has_chains(fused)
+        assert has_sequences(fused)
+        assert len(fused.instructions) == 1
+        for without in ("products", "in_turn"):
+            assert not has_chains(fuse(program, cpu(), **{without: False}))
+        for forbidden in ({"provider": "plain"}, {"engine": "gemm"}, {"engine": "strips"}):
+            with options(**forbidden):
+                assert fuse(program, cpu()) is program
+        with options(small=math.inf):
             assert fuse(program, cpu()) is program
 
 
@@ -176,17 +187,87 @@ def test_steps_have_the_axes_that_they_make() -> None:
 # ---- memory and threads --------------------------------------------------------------------------
 
 
+def large_tree(b: Builder) -> tuple[int, ...]:
+    x, y, z, w = (b.input("f8", (360, 360)) for _ in range(4))
+    axes: Any = ((1,), (0,)), ((), ())
+    return (dot(b, dot(b, x, y, *axes), dot(b, z, w, *axes), *axes),)
+
+
+def many_matrices(b: Builder) -> tuple[int, ...]:
+    """Made within the program, so that none is another's memory."""
+    y = x = b("negate", b.input("f8", (60000, 2, 2)))
+    for _ in range(4):
+        y = dot(b, y, x)
+    return (y,)
+
+
+def many_steps(b: Builder) -> tuple[int, ...]:
+    y = x = b.input("f8", (4, 4))
+    for _ in range(200):
+        y = dot(b, y, x, ((1,), (0,)), ((), ()))
+    return (y,)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("make", [chain, tree, turned_behind, long_sums, shares_inside])
+@pytest.mark.parametrize(
+    "make",
+    [chain, tree, turned_behind, long_sums, shares_inside, large_tree, many_matrices, many_steps],
+)
 def test_peak_is_a_bound(make: Make, threads: int, rng: np.random.Generator) -> None:
     program = built(make)
-    with options(engine="sequence", threads=threads):
+    arrays = inputs(program, rng)
+    given = sum(x.nbytes for x in arrays)
+    for layout in ("C", "unaligned"):
+        laid = [lay_out(x, layout, rng) for x in arrays]
+        with options(engine="sequence", threads=threads):
+            executable = Executable(program, cpu())
+            executable(*laid)
+
+            def call(*operands: Any, run: Executable = executable) -> Any:
+                WORKSPACES.clear()
+                return run(*operands)
+
+            assert measured(call, laid) <= executable.peak_bytes - given + not_planned(program)
+
+
+def test_others_are_grouped_where_a_sequence_would_hold_too_much() -> None:
+    """Previously failed: chains across lanes went with it."""
+    build = Builder()
+    x, y = (build.input("f8", (200000, 3, 3)) for _ in range(2))
+    lanes = dot(build, dot(build, x, y), x)
+    found = build.input("f8", (150, 150))
+    for _ in range(600):  # each has an operand that is dead at once, unless a sequence reads it
+        other = build("exp", build.input("f8", (150, 150)))
+        found = dot(build, found, other, ((1,), (0,)), ((), ()))
+    program = build.finish(lanes, found)
+    with options(threads=2):
+        assert lanes_of(fuse(program, cpu())) == {True, False}
+        assert lanes_of(schedule(program, cpu(), fork=False).program) == {True}
+
+
+def lanes_of(program: Program) -> set[bool]:
+    """Whether fused products have lanes."""
+    return {bool(ins.plan.lanes) for ins in program.instructions if has_plan(ins)}
+
+
+def has_plan(ins: Any) -> bool:
+    return isinstance(ins, Fused) and isinstance(ins.plan, ProductFusionPlan)
+
+
+def test_none_beside_subtrees(rng: np.random.Generator) -> None:
+    """Where these run side by side, and what is shown of them. Previously failed: what ran was not shown."""
+
+    def joined(b: Builder) -> tuple[int, ...]:
+        return (dot(b, mps(b), mps(b), ((0,), (0,)), ((), ())),)
+
+    program = built(joined)
+    arrays = [rng.standard_normal(x.shape) / 19 for x in program.specs(program.inputs)]
+    with options(threads=2):
         executable = Executable(program, cpu())
-        arrays = inputs(program, rng)
-        given = sum(x.nbytes for x in arrays)
-        assert measured(executable, arrays) <= executable.peak_bytes - given + not_planned(program)
-        odd = [lay_out(x, "unaligned", rng) for x in arrays]
-        assert measured(executable, odd) <= executable.peak_bytes - given + not_planned(program)
+        assert len(executable.parts) == 2
+        assert not any(has_chains(part.schedule.program) for part in executable.parts)
+        assert not any(map(has_chains, executable.running))
+        np.testing.assert_array_equal(executable(*arrays), executable.profile(*arrays))
 
 
 def test_results_make_room_for_others() -> None:
@@ -237,6 +318,79 @@ def test_who_comes_late_or_never_is_not_waited_for(
         want = executable.interpret(*arrays)
         monkeypatch.setattr(pool._Pool, "call", lambda self, job, workers: None)  # nobody is asked
         np.testing.assert_array_equal(executable(*arrays), want)
+
+
+def test_who_comes_too_late_writes_nothing(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that begin when the caller has long used its memory for something else."""
+    program = built(lambda b: (mps(b, 3),))
+    arrays = inputs(program, rng)
+    asked: list[Any] = []
+
+    with options(engine="sequence", threads=3):
+        executable = Executable(program, cpu())
+        want = executable(*arrays)
+        monkeypatch.setattr(sequence, "invite", lambda run, threads: (asked.append(run), run(0)))
+        got = [executable(*(k * x for x in arrays)) for k in (1, -1)]
+        kept = [x.copy() for x in got]
+        for run in asked:
+            run(1)
+            run(2)
+        np.testing.assert_array_equal(got[0], want)
+        for one, other in zip(got, kept, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_errors_of_other_threads_are_no_matter(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory that is short, say; the caller's own are raised."""
+    program = built(lambda b: (mps(b, 3),))
+    arrays = inputs(program, rng)
+    caller = threading.get_ident()
+    take = WORKSPACES.take
+
+    def fails(nbytes: int, everywhere: bool = False) -> Any:
+        if everywhere or threading.get_ident() != caller:
+            raise MemoryError
+        return take(nbytes)
+
+    with options(engine="sequence", threads=3):
+        executable = Executable(program, cpu())
+        want = executable(*arrays)
+        monkeypatch.setattr(WORKSPACES, "take", fails)
+        for _ in range(20):
+            np.testing.assert_array_equal(executable(*arrays), want)
+        monkeypatch.setattr(WORKSPACES, "take", partial(fails, everywhere=True))
+        with pytest.raises(MemoryError):
+            executable(*arrays)
+
+
+def test_operands_that_are_broadcast(rng: np.random.Generator) -> None:
+    program = built(chain)
+    x = rng.integers(-2, 3, (3, 3)).astype("f8")
+    arrays = [np.broadcast_to(x, spec.shape) for spec in program.specs(program.inputs)]
+    with options(engine="sequence", threads=2):
+        found = Executable(program, cpu())(*arrays)
+    np.testing.assert_array_equal(found, np.broadcast_to(x @ x @ x, found.shape))
+
+
+def test_complex_numbers_between_lines() -> None:
+    """At an address of 8 modulo 16 they are aligned. Previously failed: tables were made in every call."""
+    program = built(lambda b: (dot(b, *(b.input("c16", (40, 40)) for _ in range(2)), *MATRICES),))
+    whole = np.ones(2 * 1600 + 1, np.float64)
+    x = whole[1:].view("c16").reshape(40, 40) if whole.ctypes.data % 16 == 0 else whole[:-1]
+    x = x.view("c16").reshape(40, 40)
+    with options(engine="sequence"):
+        executable = Executable(program, cpu())
+        made = sequence._tables
+        count = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sequence, "_tables", lambda *given: count.append(1) or made(*given))
+            for _ in range(3):
+                np.testing.assert_array_equal(executable(x, x), x @ x)
+    assert len(count) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
