@@ -25,7 +25,7 @@ COMPILED = {  # engines that are compiled for a dtype, and dtypes enough to meet
     "blocked": ("int64", "bool", "float16", "float32", "float64"),
     "strips": ("float32", "float64"),
     "lanes": ("float32", "float64", "complex64", "complex128"),
-    "sequence": ("float32", "float64", "complex64", "complex128"),
+    "sequence": ("float64", "complex128"),
 }
 
 

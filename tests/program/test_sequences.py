@@ -68,6 +68,7 @@ FUSED: list[tuple[Make, list[str]]] = [
     (integers, [PRODUCT] * 2),
     (mixed, [ONE, PRODUCT, ONE]),
 ]
+SLOW = [pytest.param(x, marks=pytest.mark.slow) for x in ("f4", "c8")]  # kernels of their own
 MATRICES: Any = ((1,), (0,)), ((), ())
 SUMS = 20000  # contracted elements: shares of them are added up apart
 
@@ -280,7 +281,7 @@ def test_results_make_room_for_others() -> None:
     assert scratch[1] < scratch[0] / 2
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+@pytest.mark.parametrize("dtype", [SLOW[0], "f8", "c16"])
 def test_threads_agree(dtype: str, rng: np.random.Generator) -> None:
     """One, two and seven, and eight Python threads at once; tables of other strides in turn."""
     equation = "ab,cbd,cae,edf->f"
@@ -410,7 +411,7 @@ def test_in_a_forked_child(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize(("equation", "shapes"), EINSUMS)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "i8"])
+@pytest.mark.parametrize("dtype", [*SLOW, "f8", "c16", "i8"])
 def test_einsum(equation: str, shapes: Any, dtype: str, rng: np.random.Generator) -> None:
     """In any layout, into any `out`, with alpha and beta, with constants, and conjugated."""
     arrays = [rng.integers(-2, 3, shape).astype(dtype) for shape in shapes]
