@@ -214,7 +214,10 @@ def test_small_is_a_number_of_multiplications() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(x, marks=pytest.mark.slow) if x in SIBLINGS else x for x in DTYPES],
+    [
+        pytest.param(x, marks=pytest.mark.slow) if x in {*SIBLINGS, "bfloat16"} else x
+        for x in DTYPES
+    ],
 )
 @pytest.mark.parametrize(
     "call",

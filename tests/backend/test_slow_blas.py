@@ -101,7 +101,7 @@ def slow_blas() -> Iterator[None]:
     MODELS.use(None)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("complex64", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "equation",
     [
