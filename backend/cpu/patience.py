@@ -65,7 +65,8 @@ def too_early() -> bool:
     now, spent = get_options(), _SPENT.seconds
     if now.small <= 0 or spent >= now.patience or is_loaded():
         return False
-    return spent < loading_seconds()
+    # what is kept is looked for where it matters: reading the sources that tell takes as long as a short call
+    return spent < now.patience * min(SOON, SOONER) or spent < loading_seconds()
 
 
 @contextmanager

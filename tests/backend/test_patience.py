@@ -233,3 +233,18 @@ def test_other_bits_never_come_later(dtype: str, small: float, kernels: list[int
         kernel, x, y = medium(dtype)
         assert kernel(x, y).tobytes() == kernel(x, y).tobytes()
     assert not kernels
+
+
+def test_a_first_call_does_not_look_for_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Previously failed: sources were read for it, which took longer than the call."""
+
+    def look() -> bool:
+        raise AssertionError
+
+    monkeypatch.setattr(bare, "are_kept", look)
+    monkeypatch.setattr(patience, "is_loaded", lambda: False)
+    monkeypatch.setattr(patience, "_SPENT", patience._Spent())
+    with options(small=1, patience=0.5):
+        assert patience.too_early()
+        patience._SPENT.add(0.5)
+        assert not patience.too_early()
