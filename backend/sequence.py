@@ -22,6 +22,9 @@ from .strips import plan_strips
 
 DTYPES = frozenset("fdFD")
 LONGEST = 1 << 22  # multiplications of a step; larger products keep threads busy by themselves
+FAST = (
+    0.8  # of BLAS's rate, in strips: where these are slower, without AVX-512, nothing was measured
+)
 MOST_MATRICES = 64  # of a step, each of which is a tile or more, that threads claim by itself
 SLOWER = 1.6  # times as long as by itself may one step take
 SOONER = 1.1  # times as long must all of them take by themselves
@@ -77,6 +80,8 @@ def takes(attrs: Attrs, lhs: ArraySpec, rhs: ArraySpec, out: ArraySpec) -> bool:
         return False
     dims = known_dims(attrs, lhs.shape, rhs.shape)
     is_asked = get_options().engine is not None
+    if not is_asked and MODELS.current.strips < FAST:
+        return False
     work = dims.batch * dims.m * dims.n * dims.k
     if not is_asked and (work >= LONGEST or dims.batch > MOST_MATRICES):
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -39,6 +40,7 @@ from tests.program.test_schedule import measured, not_planned
 
 import einloom
 from einloom._base.options import options
+from einloom.backend.cost_model import MODELS, NARROW, CostModel
 from einloom.backend.cpu import cpu, sequence
 from einloom.backend.cpu import threads as pool
 from einloom.backend.cpu.workspaces import WORKSPACES
@@ -96,6 +98,14 @@ def shares_inside(b: Builder) -> tuple[int, ...]:
     return (dot(b, found, w, ((1,), (0,)), ((), ())),)
 
 
+@pytest.fixture(autouse=True)
+def model() -> Iterator[None]:
+    """That of processors with AVX-512, wherever this runs."""
+    MODELS.use(CostModel())
+    yield
+    MODELS.use(None)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize(
     ("make", "ops"),
@@ -148,7 +158,11 @@ def test_a_chain_of_some_size_is_one_call() -> None:
 
 
 def test_what_is_no_sequence() -> None:
-    """Little work, few products, and large ones, which have threads of their own."""
+    """Little work, few products, and large ones, which have threads of their own; and none at all where
+    strips are slow."""
+    MODELS.use(NARROW)
+    assert sequences(built(lambda b: (mps(b),)), cpu(), set()) == ()
+    MODELS.use(CostModel())
     assert not pays(plan_of(built(lambda b: (mps(b, 12, 3, 10),))))
     assert sequences(built(lambda b: (mps(b, 1),)), cpu(), set()) == ()
     side = round(LONGEST ** (1 / 3)) + 1
