@@ -116,18 +116,17 @@ def _sequences(program: Program, backend: Backend, taken: set[int]) -> tuple[Pro
 
 def has_chains(program: Program) -> bool:
     """Whether some instruction is a fused group of products."""
-    return any(
-        isinstance(ins, Fused) and isinstance(ins.plan, ProductFusionPlan)
-        for ins in program.instructions
-    )
+    return bool(_product_plans(program))
 
 
 def has_sequences(program: Program) -> bool:
     """Whether some instruction is products in turn."""
-    return any(
-        isinstance(ins, Fused) and isinstance(ins.plan, ProductFusionPlan) and not ins.plan.lanes
-        for ins in program.instructions
-    )
+    return not all(plan.lanes for plan in _product_plans(program))
+
+
+def _product_plans(program: Program) -> list[ProductFusionPlan]:
+    fused = [ins.plan for ins in program.instructions if isinstance(ins, Fused)]
+    return [plan for plan in fused if isinstance(plan, ProductFusionPlan)]
 
 
 def _is_worth_it(program: Program, group: FusionGroup | ProductGroup) -> bool:

@@ -27,10 +27,8 @@ from .strips import TABLES, is_turned_in, prepared, scratch_of, shares_of
 from .threads import invite
 from .workspaces import LARGEST, WORKSPACES
 
-COLUMNS = 15  # of the table of steps
-NUMBERS = (
-    64 * 8
-)  # bytes of tables for each step, and for each axis, at most: lists of Python's are included
+# bytes of tables for each step, and for each axis, at most: lists of Python's are included
+NUMBERS = 64 * 8
 
 
 class _Tables(NamedTuple):
@@ -39,7 +37,7 @@ class _Tables(NamedTuple):
     steps: Any
     ends: list[int]  # rows of which step k are those from the k-th on
     offsets: (
-        Any  # of all values in the memory of the call; of inputs and result, which lie elsewhere, 0
+        Any  # of values in the memory of the call; of inputs and result, which lie elsewhere, 0
     )
     tables: Any
     scratch: int  # bytes for each thread

@@ -281,12 +281,18 @@ def test_intermediates_are_never_in_memory() -> None:
 @pytest.mark.parametrize(("equation", "shapes"), EINSUMS)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "i8"])
 def test_einsum(equation: str, shapes: Any, dtype: str, rng: np.random.Generator) -> None:
+    check_einsum("lanes", equation, shapes, dtype, rng)
+
+
+def check_einsum(
+    engine: str, equation: str, shapes: Any, dtype: str, rng: np.random.Generator
+) -> None:
     """In any layout, into any `out`, with alpha and beta, with constants, and conjugated."""
     arrays = [rng.integers(-2, 3, shape).astype(dtype) for shape in shapes]
     if dtype[0] == "c":
         arrays = [(x + 1j * rng.integers(-2, 3, x.shape)).astype(dtype) for x in arrays]
     want = np.einsum(equation, *(x.astype("c16" if dtype[0] == "c" else "f8") for x in arrays))
-    with options(engine="lanes"):
+    with options(engine=engine):
         for layout in ("C", "F", "transposed", "sliced", "reversed", "unaligned", "swapped"):
             laid = [lay_out(x, layout, rng) for x in arrays]
             for x in laid:

@@ -21,6 +21,7 @@ from tests.program.test_chains import (
     Make,
     built,
     chain,
+    check_einsum,
     conjugated,
     dot,
     elementwise_between,
@@ -427,27 +428,7 @@ def test_in_a_forked_child(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(("equation", "shapes"), EINSUMS)
 @pytest.mark.parametrize("dtype", [*SLOW, "f8", "c16", "i8"])
 def test_einsum(equation: str, shapes: Any, dtype: str, rng: np.random.Generator) -> None:
-    """In any layout, into any `out`, with alpha and beta, with constants, and conjugated."""
-    arrays = [rng.integers(-2, 3, shape).astype(dtype) for shape in shapes]
-    if dtype[0] == "c":
-        arrays = [(x + 1j * rng.integers(-2, 3, x.shape)).astype(dtype) for x in arrays]
-    want = np.einsum(equation, *(x.astype("c16" if dtype[0] == "c" else "f8") for x in arrays))
-    with options(engine="sequence"):
-        for layout in ("C", "F", "transposed", "sliced", "reversed", "unaligned", "swapped"):
-            laid = [lay_out(x, layout, rng) for x in arrays]
-            for x in laid:
-                x.flags.writeable = False
-            np.testing.assert_array_equal(einloom.einsum(equation, *laid), want)
-            out = lay_out(np.ones(want.shape, dtype), layout, rng)
-            if layout != "swapped":
-                einloom.einsum(equation, *laid, out=out, alpha=2, beta=3)
-                np.testing.assert_array_equal(out, 2 * want + 3)
-                assert einloom.einsum(equation, *laid, out=out) is out
-                np.testing.assert_array_equal(out, want)
-        expression = einloom.compile(equation, *arrays, constants=[0])
-        np.testing.assert_array_equal(expression(*arrays[1:]), want)
-        conjugates = [x.conj() for x in arrays]
-        np.testing.assert_array_equal(einloom.einsum(equation, *conjugates), want.conj())
+    check_einsum("sequence", equation, shapes, dtype, rng)
 
 
 def test_nothing_to_do() -> None:

@@ -33,10 +33,10 @@ def multiply_in_turn(
     # sums of shares, 1; numbers of the result and of the shares; how many, how many elements each; 1 before
     # the last. At last, where its tiles begin among all of them
     values: Any,  # addresses
-    tables: Any,  # those that `multiply_strips` takes, one after another
+    tables: Any,  # those that `multiply_tiles` takes, one after another
     claimed: Any,  # zeros: for each tile how many threads have wanted it
     done: Any,  # [count * APART], zeros: tiles of each step that are done
-    strip: Any,  # scratch of the thread, as for `multiply_strips`
+    strip: Any,  # scratch of the thread, as for `multiply_tiles`
     places: Any,
 ) -> None:
     """Every step after the one before. A thread begins with the tiles of its own number: what it has made in

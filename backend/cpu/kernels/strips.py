@@ -28,23 +28,10 @@ walk: Any = None
 
 @kernel
 def multiply_strips(
-    start: int,
-    stop: int,
-    out: int,  # addresses of the first elements; strides and offsets are in bytes
-    left: int,
-    right: int,
-    batch: Any,  # [4, axes]: sizes, strides in out, left and right
-    rows: Any,  # [3, axes]: sizes, strides in out and left
-    columns: Any,  # [3, axes]: sizes, strides in out and right
-    contracted: Any,  # [3, axes]: sizes, strides in left and right
-    sizes: Any,  # [11]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
-    # written whole goes past the caches; parts of an element, 2 of a complex one; contracted elements of a
-    # share of the sums, and bytes between results of such shares; bytes of strips that are packed
-    strip: Any,  # scratch: strips of the right operand, and a block of sums
-    places: Any,  # scratch [9, ...]: offsets of rows, columns, contracted elements in two arrays each; of
-    # rows and columns of the block of sums; of rows that come next
-) -> None:
-    """out[s, b, i, j] = sum_k left[b, i, k] * right[b, k, j] over the k of share s, for tiles start..stop."""
+    start: int, stop: int, out: int, left: int, right: int, batch: Any, rows: Any, columns: Any,
+    contracted: Any, sizes: Any, strip: Any, places: Any,
+) -> None:  # fmt: skip
+    """`multiply_tiles` for Python to call."""
     multiply_tiles(
         start, stop, out, left, right, batch, rows, columns, contracted, sizes, strip, places
     )
@@ -242,7 +229,7 @@ def pack_turned(
     lanes: int, size: int, ahead: int,
 ) -> None:  # fmt: skip
     """One line of columns of a strip, which do not lie one after another: contracted elements that do are
-    transposed in registers. The places are those of `multiply_strips`, `columns` is the address of those of
+    transposed in registers. The places are those of `multiply_tiles`, `columns` is the address of those of
     columns."""
     k = 0
     while k < depth:
