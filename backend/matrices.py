@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 from .._base.caches import Quick
 from .._base.options import get_options
 from .cost_model import ENOUGH, FAR, MODELS, RATES, THREADED, WIDE, CostModel
+from .dots import rows_seconds, takes_rows
 from .rules import DotDims
 from .spec import ArraySpec
 from .strips import FASTER, LINE, Strips, is_alone, plan_strips, run_of
@@ -60,6 +61,7 @@ PAGE = 1 << 12  # bytes between rows from which that is far
 APART = 1 << 20  # bytes of an array from which it matters: no core's own cache holds it
 ROW = 256  # bytes of a row from which it does not: the machine fetches what follows
 SUMS = 5e-5  # seconds before sums of products begin
+PHASED = 128  # elements of a run of kept and contracted labels from which sums of both are vectors
 # times as long it should take before strips are, where measured ratios are a quarter less
 WORTH = 1.4
 # the same of large results, which BLAS takes its time to write, where it packs panels, where it is slower,
@@ -208,11 +210,12 @@ def orders_of(
     )
 
 
-By = Literal["products", "strips", "sums"]
+By = Literal["products", "strips", "sums", "dots"]
 """
 products  of matrices, or a loop nest
 strips    by our own kernel; what is packed then is what `plan_strips` says
 sums      one operand has all labels: it is multiplied by the other one, and added up, as it lies in memory
+dots      both have all labels, and what is added up lies last in memory
 """
 
 
@@ -239,6 +242,8 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
     matrices = plan_matrices(step, orders, model)
     if 0 in step.amounts:
         return matrices
+    if m == n == 1 and (in_rows := _in_rows(step, orders, model)) is not None:
+        return in_rows
     if batch > 1 and m * n * k < TINY:
         return min(_loop_nest(step, orders, model), matrices)  # by seconds
     if min(m, n) == 1 and (in_sums := _in_sums(step, orders, matrices, model)) is not None:
@@ -296,7 +301,9 @@ def _in_sums(
     whole, vector = orders[side], orders[1 - side]
     kept = step.batch + (step.rows if side == 0 else step.columns)
     run = max(run_of(step, step.contracted, whole, vector), run_of(step, kept, whole, orders[2]))
-    if not whole or max(run, step.sizes[whole[-1]]) < SHORT:
+    if not whole:
+        return None
+    if max(run, step.sizes[whole[-1]]) < SHORT and _phases(step, orders) < PHASED:
         return None
     streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
     computed = batch * m * n * k / (model.products * step.rate * model.nest)
@@ -304,6 +311,31 @@ def _in_sums(
     if found.seconds < seconds * WORTH:
         return None
     return Products(seconds, 0, (False, False, False), by="sums")
+
+
+def _phases(step: Contraction, orders: Orders) -> int:
+    """Elements that sums of two operands which lie alike read along both some kept labels and contracted ones
+    in front of these, as one run."""
+    lhs, rhs, out = orders
+    if lhs is None or lhs != rhs or out is None:
+        return 0
+    kept = run_of(step, step.batch, lhs, out)
+    others = [x for x in lhs if step.sizes[x] > 1]
+    length = 1
+    while others and length < kept:
+        length *= step.sizes[others.pop()]
+    return kept * run_of(step, step.contracted, tuple(others)) if length == kept else 0
+
+
+def _in_rows(step: Contraction, orders: Orders, model: CostModel) -> Products | None:
+    """The same as inner products of rows, where there are rows and work enough."""
+    batch, _, _, k = step.amounts
+    if batch * k < max(1, get_options().small) or not takes_rows(batch, k, step.itemsize):
+        return None
+    if run_of(step, step.contracted, *orders[:2]) < k:
+        return None
+    seconds = rows_seconds(batch, k, step.itemsize, model.threads, model.stream)
+    return Products(seconds, 0, (False, False, False), by="dots")
 
 
 def clearing_seconds(step: Contraction, model: CostModel) -> float:

@@ -21,7 +21,8 @@ MOST_ELEMENTS = (
     1024  # of all values of a lane together: more is work enough for products of their own
 )
 MOST_MULTIPLICATIONS = 4096  # of one step of a lane
-MANY = 8  # times the least of one group: multiplications of all that are worth a compiler
+MANY = 4  # times the least of one group: multiplications of all that are worth a compiler
+CALL = 64  # multiplications in the time of a call of BLAS for a few
 LEAST_LANES = 64
 MOST_MEMBERS = 32
 
@@ -78,10 +79,10 @@ def product_groups(
             continue
         tree.grow(maker, readers)
         group = tree.group()
-        if _multiplications(group.plan) >= least:
+        if _work(group.plan) >= least:
             taken.update(group.members)
             groups.append(group)
-    if sum(_multiplications(group.plan) for group in groups) < MANY * least:
+    if sum(_work(group.plan) for group in groups) < MANY * least:
         return ()
     return tuple(reversed(groups))
 
@@ -106,9 +107,16 @@ def _may_fit(program: Program, ins: Instruction, least_lanes: int) -> bool:
     return few <= MOST_ELEMENTS and many >= depth * least_lanes
 
 
-def _multiplications(plan: ProductFusionPlan) -> int:
-    sizes = plan.sizes
-    return math.prod(sizes[x] for x in plan.lanes) * sum(plan.multiplications())
+def _work(plan: ProductFusionPlan) -> int:
+    """Multiplications, or as many as take the time of a call where one by one each lane has one of BLAS."""
+    lanes, labels = set(plan.lanes), plan.labels()
+    work = 0
+    for step, count in zip(plan.steps, plan.multiplications(), strict=True):
+        left, right = (set(labels[value]) for value in step.operands)
+        kept = set(step.labels) - lanes
+        has_calls = kept and (left | right) - lanes - kept and lanes & left and lanes & right
+        work += max(count, CALL) if has_calls else count
+    return work * math.prod(plan.sizes[x] for x in plan.lanes)
 
 
 class Tree:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +28,7 @@ from ..matrices import (
 from ..outer import lines_of
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape, compute_dtype
-from . import blocked, loops, strips, sum_product, sums
+from . import blocked, dots, loops, strips, sum_product, sums
 from .buffers import allocator
 from .cast import bind_cast
 from .fused import ALIKE_DTYPES, Elementwise, bind_alone, bind_fused, fused_scratch_bytes
@@ -41,7 +41,8 @@ from .quiet import fill
 from .sharing import BLAS
 
 Engine = Literal[
-    "zeros", "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sums", "sum product"
+    "zeros", "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sums", "dots",
+    "sum product",
 ]  # fmt: skip
 ROW = 16  # columns of a matrix from which a compiled kernel beats numpy.matmul's loops
 # int64 and int32, 10^9 multiplications a second on one thread of an x86-64 CPU with AVX-512 (m x k x n):
@@ -77,6 +78,8 @@ def dot_engine(
                   real and complex numbers if BLAS would need a copy of that, of integers always, of truth
                   values for many vectors; products are added up as it is read
     gemm          one matrix product of BLAS dtype
+    dots          real and complex numbers, enough work, a pair of vectors for each of many batches, and what
+                  is contracted last in memory in both: each sum is added up in registers
     loops         something is contracted, enough work for a compiled loop nest, and: matrices so small that
                   calling BLAS for each would take longer, or integers and rows of 16 or more
     multiply      nothing is contracted: a broadcast product, compiled where that is worth it
@@ -152,6 +155,8 @@ def _without_blas(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
     """The rung of real or complex numbers where BLAS is not to be called."""
     if dims.k == 1:
         return "multiply"
+    if dims.m == dims.n == 1 and plan_decided(*_step(dims, inputs, output)).by == "dots":
+        return "dots"
     if _suits_loops(dims, inputs, output, is_blas=True):
         return "loops"
     dtype, is_large = inputs[0].dtype, _work(dims) >= max(1, get_options().small)
@@ -174,6 +179,7 @@ def _able(dims: DotDims, dtype: np.dtype[np.generic]) -> dict[Engine, bool]:
         "matmul": not is_blas,
         "loops": dtype.char in loops.DTYPES and dims.k <= loops.DEPTH,
         "strips": is_blas,
+        "dots": is_blas and dtype.isnative and dims.k > 1 and dims.m == dims.n == 1,
         "sums": (is_blas or dtype.kind in "biu") and dtype.isnative and _is_vector(dims),
         "sum product": True,
     }
@@ -274,6 +280,8 @@ def uses_threads(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
         return matrices_use_threads(dims, inputs, output)
     if engine == "strips":
         return strips.uses_threads(dims, inputs, _packed_for_strips(dims, inputs, output))
+    if engine == "dots":
+        return not dots.uses_one_thread(dims, output)
     return engine in ("loops", "blocked", "sums") or (
         engine == "multiply" and (_large_multiply(output) is not None or _is_shared_often(output))
     )
@@ -301,6 +309,9 @@ def bind_dot_general(
         return strips.bind_strips(dims, inputs, output, _packed_for_strips(dims, inputs, output))
     if engine == "sums":
         return sums.bind_sums(dims, inputs, output)
+    if engine == "dots":
+        by_blas = cache(partial(bind_matrices, dims, inputs, output, own_threads))
+        return dots.bind_dots(dims, output, by_blas)
     if engine == "loops":
         return loops.bind_loops(dims, output)
     if engine == "multiply":

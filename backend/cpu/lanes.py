@@ -152,13 +152,15 @@ def _rows(plan: ProductFusionPlan, parts: int) -> tuple[list[int], int]:
 PLAIN = 0.5  # nothing is contracted
 GEMM = 0.5  # one product of matrices as they lie
 PACKED = 1.3  # after copies, or slice by slice
-STRIPS = 1.0  # which are predicted as they are, small or large
+PREDICTED = 1.0  # strips and rows, which are predicted as they are, small or large
 BATCHED = 0.75  # a product for each index of a batch
-NEST = 1.0  # a loop nest
+NEST, NEST_SINGLE = 1.2, 2.0  # a loop nest, which takes as long for float32
 INNER = 0.2  # one that makes a number for each index of a batch
 CALL = {"f": 3e-8, "c": 1.5e-7}  # seconds of each call of BLAS besides, by kind of numbers
+TURNED = 6e-8  # more, of real numbers, where the right matrix is transposed: BLAS has no short way for that
 # how much longer the steps must take by the model, several of them or a single one: it saves no intermediate
-CHAIN, ALONE = 1.1, 2.5
+CHAIN, ALONE = 1.1, 1.2
+ALONE_COMPLEX = 2.5  # what steps of complex numbers take is predicted too high
 # several that move more than caches hold: many streams take longer than one. Seven steps that write 1 GB, and
 # should take 1.42 times as long by the shipped model and 1.46 by a measured one, take less time than lanes
 CHAIN_FAR = 1.8
@@ -169,7 +171,8 @@ def pays(plan: ProductFusionPlan) -> bool:
     are no proof."""
     found = predict_lanes(plan)
     several = CHAIN if found.moved_bytes < FAR else CHAIN_FAR
-    margin = ALONE if len(plan.steps) == 1 else several
+    alone = ALONE_COMPLEX if plan.result.dtype.kind == "c" else ALONE
+    margin = alone if len(plan.steps) == 1 else several
     return margin * found.seconds < sum(_one_by_one(plan))
 
 
@@ -191,20 +194,30 @@ def _one_by_one(plan: ProductFusionPlan) -> Iterator[float]:
         lhs, rhs = (_order(plan, value) for value in step.operands)
         found = plan_decided(product, (lhs, rhs, step.labels))
         calls = found.calls if found.calls > 1 else 0
-        yield START + found.seconds * _part(product, found) + calls * CALL[dtype.kind]
+        call = CALL[dtype.kind]
+        if (
+            calls
+            and dtype.kind == "f"
+            and min(product.amounts) > 1
+            and rhs[-1] in product.contracted
+        ):
+            call += TURNED
+        yield START + found.seconds * _part(product, found) + calls * call
 
 
 def _part(product: Contraction, found: Products) -> float:
     batch, m, n, k = product.amounts
     if k == 1:
         return PLAIN
-    if found.by == "strips":
-        return STRIPS
+    if found.by in ("strips", "dots"):
+        return PREDICTED
     if batch == 1:
         return GEMM if found.calls == 1 and not found.copied_bytes else PACKED
     if m == n == 1:
         return INNER
-    return NEST if found.calls == 0 else BATCHED
+    if found.calls == 0:
+        return NEST_SINGLE if product.itemsize == 4 else NEST
+    return BATCHED
 
 
 def _order(plan: ProductFusionPlan, value: int) -> Labels:

@@ -77,6 +77,9 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
             yield lambda engine=engine: _by(engine, backend, one, large)  # type: ignore[misc]
         vector = np.ones(256, dtype)
         yield lambda: backend.apply("dot_general", outer, vector, vector)
+    if dtype.char in LANES:
+        rows = {"contracting": ((1,), (1,)), "batch": ((0,), (0,))}
+        yield lambda: backend.apply("dot_general", rows, large, large)
     if dtype.char in LANES:  # complex numbers take the kernel of real ones
         real = matrices.real.astype(real_of(dtype))
         spec = ArraySpec(real.dtype, real.shape)

@@ -138,6 +138,17 @@ LADDER: list[tuple[str, Call, dict[str, str]]] = [
         dot((60, 50, 40), (60, 40), ((0,), (0,)), ((2,), (1,))),
         {"compiled 0": "sums", "bool 0": "sums", "bool inf": "matmul"},
     ),
+    (
+        "many pairs of vectors",
+        dot((60, 40), (60, 40), ((0,), (0,)), ((1,), (1,))),
+        {
+            **dict.fromkeys(("blas 0", "half 0"), "dots"),
+            **dict.fromkeys(("blas inf", "half inf"), "batched gemm"),
+            "compiled 0": "sums",
+            "bool 0": "sums",
+            **dict.fromkeys(("compiled inf", "bool inf", "other"), "matmul"),
+        },
+    ),
 ]
 
 
@@ -159,26 +170,25 @@ def test_ladder() -> None:
                 for key in ("any", kind, f"{kind} {text}", name, f"{name} {text}"):
                     assert rungs.get(key, got) == got, f"{what}, {name}, small={text}"
                 if text == "inf":
-                    assert got not in ("loops", "blocked", "strips")
+                    assert got not in ("loops", "blocked", "strips", "dots")
     assert seen == {*get_args(Engine)} - {"sum product"}
 
 
 ASKED: dict[str, dict[str, tuple[str, ...]]] = {
     # engine that is asked for: by dtype or its kind, what runs each call of LADDER but the empty ones;
     # "" and kinds that are not here: the ladder's own choice
-    "multiply": {"any": ("", "", "", "multiply", *("",) * 7)},
-    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", *("gemm",) * 4, "")),
+    "multiply": {"any": ("", "", "", "multiply", *("",) * 8)},
+    "gemm": dict.fromkeys(("blas", "half"), (*("gemm",) * 4, "", "", *("gemm",) * 4, "", "")),
     "batched gemm": dict.fromkeys(
-        ("blas", "half"), (*("",) * 4, "batched gemm", "batched gemm", *("",) * 4, "batched gemm")
+        ("blas", "half"), (*("",) * 4, *("batched gemm",) * 2, *("",) * 4, *("batched gemm",) * 2)
     ),
-    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 11),
-    "loops": dict.fromkeys(
-        ("compiled", "blas", "half"), (*("loops",) * 6, "", "loops", "loops", "loops", "loops")
-    ),
-    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 11),
-    "strips": dict.fromkeys(("half", "blas"), ("strips",) * 11),
-    "sums": dict.fromkeys(("half", "blas", "compiled", "bool"), (*("",) * 9, "sums", "sums")),
-    "sum product": {"any": ("sum product",) * 11},
+    "matmul": dict.fromkeys(("compiled", "bool", "other"), ("matmul",) * 12),
+    "loops": dict.fromkeys(("compiled", "blas", "half"), (*("loops",) * 6, "", *("loops",) * 5)),
+    "blocked": dict.fromkeys(("compiled", "bool", "half", "float32", "float64"), ("blocked",) * 12),
+    "strips": dict.fromkeys(("half", "blas"), ("strips",) * 12),
+    "sums": dict.fromkeys(("half", "blas", "compiled", "bool"), (*("",) * 9, *("sums",) * 3)),
+    "dots": dict.fromkeys(("half", "blas"), (*("",) * 11, "dots")),
+    "sum product": {"any": ("sum product",) * 12},
     "lanes": {},
     "sequence": {},
 }

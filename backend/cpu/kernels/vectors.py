@@ -28,7 +28,7 @@ def intrinsics() -> dict[str, Any]:
     are LLVM's maximum and minimum, NaN if either is. The widened ones give the float32 of what
     was read as its 16 bits.
     """
-    from . import across, butterflies, calls, panels, registers, turns, values, words
+    from . import across, butterflies, calls, panels, registers, rows, turns, values, words
 
     highest, widest = registers.block_size()
 
@@ -60,6 +60,7 @@ def intrinsics() -> dict[str, Any]:
         "turn_lines": registers.turn_lines(LINE),
         "copy_element": registers.copy_element(adds=False),
         "add_element": registers.copy_element(adds=True),
+        "dot_row": rows.dot_row(LINE),
         "dot_lanes": across.dot_lanes(LINE),
         "scale_lanes": across.scale_lanes(LINE),
         "dot_complex_lanes": across.dot_complex_lanes(LINE),

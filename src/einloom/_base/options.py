@@ -24,7 +24,7 @@ SMALL = 1 << 18
 """Scalar multiplications below which a step stays on plain NumPy and never waits for a compiler."""
 
 ENGINES = (
-    "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sums", "sum product",
+    "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sums", "dots", "sum product",
     "lanes", "sequence",
 )  # fmt: skip
 """Ways to run a contraction that may be asked for; see `dot_engine` of the CPU backend, and `product_groups`
