@@ -26,8 +26,8 @@ LONG = 31  # products of neighbours, of more of which BLAS makes a sum as fast
 PIECE = 1 << 17  # products that are formed before they are added up: 1 MiB of float64
 COLUMNS, ROWS = 8, 64
 """Products of neighbours, at most, that complex sums have where their columns are added up, and how many
-times as many sums there are at least: BLAS takes 10 to 20 ns for each sum, whatever it adds up. 2000 sums of three
-take 7.5 us and not 40, 1000 of six 10 and not 22."""
+times as many sums there are at least: BLAS takes 10 to 20 ns for each sum, whatever it adds up. 2000 sums of
+three take 7.5 us and not 40, 1000 of six 10 and not 22."""
 
 
 def are_element_by_element(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
