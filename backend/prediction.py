@@ -10,6 +10,9 @@ from .catalogue import CATALOGUE, Attrs, known_dims
 from .cost_model import MODELS, RATES
 from .fusion import Labels, ProductFusionPlan
 from .matrices import (
+    Contraction,
+    Order,
+    Products,
     clearing_seconds,
     contraction_of,
     orders_of,
@@ -21,6 +24,15 @@ from .spec import ArraySpec, compute_dtype
 
 MOST = 1 << 63  # bytes that a machine can address
 START = 1e-6  # seconds of a kernel that has nothing to do
+CALL, COMPLEX_CALL = (
+    3e-8,
+    1.5e-7,
+)  # seconds more of each call of BLAS for few real or complex numbers
+INNER_CALL = 1e-8  # of one that makes a number
+TURNED = (
+    6e-8  # more, of real ones, where the right matrix is transposed: BLAS has no short way for that
+)
+FEW_LANES = 64  # batches from which it counts for single products
 COMPLEX = 1 / 3  # of NumPy's time for complex products without sums, in kernels
 TABLES = 5e-5  # seconds of one that is told by tables what to do
 BROKEN = 3  # neighbours in memory at which the rate of lanes is half of that of long runs
@@ -112,14 +124,31 @@ def product_seconds(
         compiled = found.seconds * (COMPLEX if is_asked else 1)
         return ProductSeconds(found.seconds, compiled, compiled)
     matrices, in_blocks = plan_matrices(step, orders), panel_seconds(step, orders)
+    batch, m, n, _ = step.amounts
+    is_called_often = batch >= FEW_LANES and m * n > 1 and step.rate >= 1
+    calling = calling_seconds(step, matrices, orders[1]) if is_called_often else 0.0
     clearing = clearing_seconds(step, model)
     is_nest = found.by != "products" or found.calls == 0
-    compiled = found.seconds if is_nest else found.seconds + clearing
+    compiled = found.seconds if is_nest else found.seconds + clearing + calling
     return ProductSeconds(
-        matrices.seconds + clearing,
+        matrices.seconds + clearing + calling,
         compiled if in_blocks is None else min(compiled, in_blocks),
         work / (model.products * step.rate * model.across),
     )
+
+
+def calling_seconds(step: Contraction, found: Products, rhs: Order) -> float:
+    """What `plan_matrices` leaves out of products for each of many batches: BLAS takes as long to begin each
+    of a few numbers as for what it computes."""
+    if found.calls <= 1:
+        return 0.0
+    if step.rate < 1:
+        return found.calls * COMPLEX_CALL
+    _, m, n, k = step.amounts
+    if m == n == 1:
+        return found.calls * INNER_CALL
+    is_turned = min(m, n, k) > 1 and bool(rhs) and rhs[-1] in step.contracted
+    return found.calls * (CALL + TURNED if is_turned else CALL)
 
 
 def predict_lanes(plan: ProductFusionPlan) -> Prediction:

@@ -21,7 +21,7 @@ from ..cost_model import FAR, RATES
 from ..dtypes import real_of
 from ..fusion import Labels, ProductFusionPlan
 from ..matrices import Contraction, Products, plan_decided
-from ..prediction import START, predict_lanes
+from ..prediction import START, calling_seconds, predict_lanes
 from ..protocol import Kernel
 from .buffers import empty, empty_as
 from .kernels.across import PAIRS, STRIP
@@ -156,8 +156,7 @@ PREDICTED = 1.0  # strips and rows, which are predicted as they are, small or la
 BATCHED = 0.75  # a product for each index of a batch
 NEST, NEST_SINGLE = 1.2, 2.0  # a loop nest, which takes as long for float32
 INNER = 0.2  # one that makes a number for each index of a batch
-CALL = {"f": 3e-8, "c": 1.5e-7}  # seconds of each call of BLAS besides, by kind of numbers
-TURNED = 6e-8  # more, of real numbers, where the right matrix is transposed: BLAS has no short way for that
+INNER_PACKED = 0.7  # after a copy
 # how much longer the steps must take by the model, several of them or a single one: it saves no intermediate
 CHAIN, ALONE = 1.1, 1.2
 ALONE_COMPLEX = 2.5  # what steps of complex numbers take is predicted too high
@@ -193,16 +192,7 @@ def _one_by_one(plan: ProductFusionPlan) -> Iterator[float]:
         )
         lhs, rhs = (_order(plan, value) for value in step.operands)
         found = plan_decided(product, (lhs, rhs, step.labels))
-        calls = found.calls if found.calls > 1 else 0
-        call = CALL[dtype.kind]
-        if (
-            calls
-            and dtype.kind == "f"
-            and min(product.amounts) > 1
-            and rhs[-1] in product.contracted
-        ):
-            call += TURNED
-        yield START + found.seconds * _part(product, found) + calls * call
+        yield START + found.seconds * _part(product, found) + calling_seconds(product, found, rhs)
 
 
 def _part(product: Contraction, found: Products) -> float:
@@ -214,7 +204,7 @@ def _part(product: Contraction, found: Products) -> float:
     if batch == 1:
         return GEMM if found.calls == 1 and not found.copied_bytes else PACKED
     if m == n == 1:
-        return INNER
+        return INNER_PACKED if found.copied_bytes else INNER
     if found.calls == 0:
         return NEST_SINGLE if product.itemsize == 4 else NEST
     return BATCHED
