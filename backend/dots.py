@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # measured on Zen 4 (two cores), of float32 to complex128
-ROW = 2.3e-9  # seconds of a thread before a row is read, and to add up its vector of sums
+BEGUN = 2.3e-9  # seconds of a thread before a row is read, and to add up its vector of sums
 READ = 8e10  # bytes of rows a second that a thread reads from caches
 START = 1e-5  # seconds before the first row
 WAKING = 5e-5  # seconds before several threads are at it
@@ -18,20 +18,20 @@ def takes_rows(batch: int, k: int, itemsize: int) -> bool:
     return batch >= FEWEST and (k <= LONG or 2 * batch * k * itemsize >= STREAMED)
 
 
-def is_alone(batch: int, k: int, itemsize: int) -> bool:
-    """Whether one thread computes all of it as soon as several."""
-    return _reading(batch, k, itemsize) < 2 * WAKING
+def one_suffices(batch: int, k: int, itemsize: int, threads: int) -> bool:
+    """Whether one thread is done with all rows as soon as so many would be."""
+    reading = reading_seconds(batch, k, itemsize)
+    return reading <= WAKING + reading / threads
 
 
 def rows_seconds(batch: int, k: int, itemsize: int, threads: int, stream: float) -> float:
     """Seconds, where all threads read `stream` bytes a second from memory."""
     nbytes = 2 * batch * k * itemsize
-    reading = _reading(batch, k, itemsize)
-    if not is_alone(batch, k, itemsize):
-        reading = WAKING + reading / threads
+    reading = reading_seconds(batch, k, itemsize)
+    reading = min(reading, WAKING + reading / threads)
     return START + max(reading, nbytes / stream if nbytes >= STREAMED else 0.0)
 
 
-def _reading(batch: int, k: int, itemsize: int) -> float:
-    """Seconds of one thread, from caches."""
-    return batch * (ROW + 2 * k * itemsize / READ)
+def reading_seconds(batch: int, k: int, itemsize: int) -> float:
+    """Of one thread, from caches."""
+    return batch * (BEGUN + 2 * k * itemsize / READ)

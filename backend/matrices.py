@@ -316,15 +316,15 @@ def _in_sums(
 def _phases(step: Contraction, orders: Orders) -> int:
     """Elements that sums of two operands which lie alike read along both some kept labels and contracted ones
     in front of these, as one run."""
-    lhs, rhs, out = orders
+    lhs, rhs, out = (_without_ones(step, order) for order in orders)
     if lhs is None or lhs != rhs or out is None:
         return 0
     kept = run_of(step, step.batch, lhs, out)
-    others = [x for x in lhs if step.sizes[x] > 1]
+    others = list(lhs)
     length = 1
-    while others and length < kept:
+    while length < kept:
         length *= step.sizes[others.pop()]
-    return kept * run_of(step, step.contracted, tuple(others)) if length == kept else 0
+    return kept * run_of(step, step.contracted, tuple(others))
 
 
 def _in_rows(step: Contraction, orders: Orders, model: CostModel) -> Products | None:
@@ -332,10 +332,17 @@ def _in_rows(step: Contraction, orders: Orders, model: CostModel) -> Products | 
     batch, _, _, k = step.amounts
     if batch * k < max(1, get_options().small) or not takes_rows(batch, k, step.itemsize):
         return None
-    if run_of(step, step.contracted, *orders[:2]) < k:
+    lhs, rhs = (_without_ones(step, order) for order in orders[:2])
+    if run_of(step, step.contracted, lhs, rhs) < k:
         return None
     seconds = rows_seconds(batch, k, step.itemsize, model.threads, model.stream)
     return Products(seconds, 0, (False, False, False), by="dots")
+
+
+def _without_ones(step: Contraction, order: Order) -> Order:
+    if order is None or not step.has_ones:
+        return order
+    return tuple(x for x in order if step.sizes[x] > 1)
 
 
 def clearing_seconds(step: Contraction, model: CostModel) -> float:

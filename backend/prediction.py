@@ -24,15 +24,12 @@ from .spec import ArraySpec, compute_dtype
 
 MOST = 1 << 63  # bytes that a machine can address
 START = 1e-6  # seconds of a kernel that has nothing to do
-CALL, COMPLEX_CALL = (
-    3e-8,
-    1.5e-7,
-)  # seconds more of each call of BLAS for few real or complex numbers
+CALL = 3e-8  # seconds of each call of BLAS for few real numbers, besides what the model says
 INNER_CALL = 1e-8  # of one that makes a number
-TURNED = (
-    6e-8  # more, of real ones, where the right matrix is transposed: BLAS has no short way for that
-)
-FEW_LANES = 64  # batches from which it counts for single products
+# more, of real numbers, where the right matrix is transposed: BLAS has no short way for that
+TURNED = 6e-8
+CALL_COMPLEX = 1.5e-7  # of one for complex numbers, besides the COMPLEX_CALL of matrices.py
+MANY_CALLS = 64  # from which on they count where a single product is weighed
 COMPLEX = 1 / 3  # of NumPy's time for complex products without sums, in kernels
 TABLES = 5e-5  # seconds of one that is told by tables what to do
 BROKEN = 3  # neighbours in memory at which the rate of lanes is half of that of long runs
@@ -124,8 +121,9 @@ def product_seconds(
         compiled = found.seconds * (COMPLEX if is_asked else 1)
         return ProductSeconds(found.seconds, compiled, compiled)
     matrices, in_blocks = plan_matrices(step, orders), panel_seconds(step, orders)
+    # not of complex numbers, nor of single sums: for these the model says too much without it
     batch, m, n, _ = step.amounts
-    is_called_often = batch >= FEW_LANES and m * n > 1 and step.rate >= 1
+    is_called_often = batch >= MANY_CALLS and m * n > 1 and step.rate >= 1
     calling = calling_seconds(step, matrices, orders[1]) if is_called_often else 0.0
     clearing = clearing_seconds(step, model)
     is_nest = found.by != "products" or found.calls == 0
@@ -143,12 +141,12 @@ def calling_seconds(step: Contraction, found: Products, rhs: Order) -> float:
     if found.calls <= 1:
         return 0.0
     if step.rate < 1:
-        return found.calls * COMPLEX_CALL
+        return found.calls * CALL_COMPLEX
     _, m, n, k = step.amounts
     if m == n == 1:
         return found.calls * INNER_CALL
-    is_turned = min(m, n, k) > 1 and bool(rhs) and rhs[-1] in step.contracted
-    return found.calls * (CALL + TURNED if is_turned else CALL)
+    lies_turned = bool(rhs) and rhs[-1] in step.contracted and not found.packed[1]
+    return found.calls * (CALL + TURNED if lies_turned and min(m, n, k) > 1 else CALL)
 
 
 def predict_lanes(plan: ProductFusionPlan) -> Prediction:

@@ -20,6 +20,7 @@ from .._base.options import PATIENCE, get_options, options
 from ..backend.cost_model import RATES
 from ..backend.cpu import cpu
 from ..backend.cpu.jit import NotKept, kept_only
+from ..backend.cpu.lanes import pays as lanes_pay
 from ..backend.cpu.patience import loading_seconds
 from ..backend.prediction import ProductSeconds, predict_lanes, product_seconds
 from ..backend.sequence import MANY, pays, predict_sequence
@@ -139,7 +140,7 @@ def _saved(program: Program, products: dict[int, ProductSeconds], small: float) 
             continue  # BLAS has no part in the choice
         members = [at for at in group.members if at in compiled]
         seconds = predict_lanes(group.plan).seconds
-        if seconds < math.fsum(compiled[at] for at in members):
+        if lanes_pay(group.plan) and seconds < math.fsum(compiled[at] for at in members):
             compiled |= {at: seconds / len(members) for at in members}
             taken.update(group.members)
     for group in sequences(program, cpu(), taken, work=MANY * max(1, small)):

@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
+from ..backend.cost_model import RATES
 from ..backend.fusion import Labels, ProductFusionPlan, ProductStep
 from ..backend.rules import NO_CONJ, known_dims
 from .ir import Instruction, Program
@@ -22,7 +23,8 @@ MOST_ELEMENTS = (
 )
 MOST_MULTIPLICATIONS = 4096  # of one step of a lane
 MANY = 4  # times the least of one group: multiplications of all that are worth a compiler
-CALL = 64  # multiplications in the time of a call of BLAS for a few
+# multiplications of lanes in the time of a call of BLAS for a few (`CALL` of backend/prediction.py)
+CALL = 64
 LEAST_LANES = 64
 MOST_MEMBERS = 32
 
@@ -109,14 +111,15 @@ def _may_fit(program: Program, ins: Instruction, least_lanes: int) -> bool:
 
 def _work(plan: ProductFusionPlan) -> int:
     """Multiplications, or as many as take the time of a call where one by one each lane has one of BLAS."""
-    lanes, labels = set(plan.lanes), plan.labels()
+    lanes, labels, sizes = set(plan.lanes), plan.labels(), plan.sizes
+    least = CALL if plan.result.dtype.char in RATES else 0
     work = 0
     for step, count in zip(plan.steps, plan.multiplications(), strict=True):
         left, right = (set(labels[value]) for value in step.operands)
-        kept = set(step.labels) - lanes
-        has_calls = kept and (left | right) - lanes - kept and lanes & left and lanes & right
-        work += max(count, CALL) if has_calls else count
-    return work * math.prod(plan.sizes[x] for x in plan.lanes)
+        made = math.prod(sizes[x] for x in step.labels if x not in lanes)
+        has_calls = 1 < made < count and lanes & left and lanes & right
+        work += max(count, least) if has_calls else count
+    return work * math.prod(sizes[x] for x in plan.lanes)
 
 
 class Tree:

@@ -77,9 +77,9 @@ def dot_engine(
     sums          enough work, and a vector, or one for each batch, beside an operand that has all labels: of
                   real and complex numbers if BLAS would need a copy of that, of integers always, of truth
                   values for many vectors; products are added up as it is read
-    gemm          one matrix product of BLAS dtype
     dots          real and complex numbers, enough work, a pair of vectors for each of many batches, and what
                   is contracted last in memory in both: each sum is added up in registers
+    gemm          one matrix product of BLAS dtype
     loops         something is contracted, enough work for a compiled loop nest, and: matrices so small that
                   calling BLAS for each would take longer, or integers and rows of 16 or more
     multiply      nothing is contracted: a broadcast product, compiled where that is worth it
@@ -281,7 +281,7 @@ def uses_threads(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
     if engine == "strips":
         return strips.uses_threads(dims, inputs, _packed_for_strips(dims, inputs, output))
     if engine == "dots":
-        return not dots.uses_one_thread(dims, output)
+        return dots.uses_threads(dims, output)
     return engine in ("loops", "blocked", "sums") or (
         engine == "multiply" and (_large_multiply(output) is not None or _is_shared_often(output))
     )
@@ -310,8 +310,10 @@ def bind_dot_general(
     if engine == "sums":
         return sums.bind_sums(dims, inputs, output)
     if engine == "dots":
-        by_blas = cache(partial(bind_matrices, dims, inputs, output, own_threads))
-        return dots.bind_dots(dims, output, by_blas)
+        otherwise = partial(bind_matrices, dims, inputs, output, own_threads)
+        if get_options().provider == "native":
+            otherwise = partial(bind_sum_product, _summed(dims, inputs), inputs, output)
+        return dots.bind_dots(dims, output, cache(otherwise))
     if engine == "loops":
         return loops.bind_loops(dims, output)
     if engine == "multiply":
@@ -406,6 +408,8 @@ def dot_scratch_bytes(
     engine = dot_engine(dims, inputs, output)
     if engine == "zeros":
         return 0
+    if engine == "dots":  # and a whole result where `out` has gaps
+        return output.nbytes + packed_bytes(dims, inputs, output, threads or num_threads())
     if engine == "blocked":  # panels, and copies of operands whose strides are no whole elements
         panels = blocked.blocked_bytes(dims, output, threads or num_threads())
         return panels + sum(x.nbytes for x in (lhs, rhs) if x.layout is None)

@@ -2,7 +2,8 @@
 
 BLAS would have a call for each, of some ten nanoseconds, which adds up less than 32 numbers one by one; and
 sums of all products would write these first. Here each row is added up in registers, by one thread, so that
-results do not depend on how many there are. Scratch: none; operands that lie otherwise are left to BLAS.
+results do not depend on how many there are. Operands that lie otherwise are left to BLAS. Scratch: a whole
+result where `out` has gaps.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._base.options import num_threads
 from ..catalogue import DotDims
-from ..dots import is_alone
+from ..dots import one_suffices
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes
 from .address import address
 from .buffers import empty_as
 from .kernels.dots import multiply_rows
-from .strided import axis_table, element_strides, merge_axes
+from .strided import axis_table, merge_axes
 from .threads import parallel_for
 
 
@@ -28,7 +30,6 @@ def bind_dots(dims: DotDims, output: ArraySpec, otherwise: Callable[[], Kernel])
     """A kernel for one `dot_general` of batches of vectors. `otherwise` gives that for arrays which turn out
     to have no rows."""
     order = tuple(range(len(output.shape))) if output.layout is None else output.layout
-    threads = 1 if uses_one_thread(dims, output) else None
     kept: list[tuple[Any, _Rows | None]] = [(None, None)]
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
@@ -49,7 +50,7 @@ def bind_dots(dims: DotDims, output: ArraySpec, otherwise: Callable[[], Kernel])
         def piece(start: int, stop: int) -> None:
             multiply_rows(start, stop, elements, left, right, outer, depth)
 
-        parallel_for(piece, count, threads)
+        parallel_for(piece, count, None if uses_threads(dims, output) else 1)
         if out is None or target is out:
             return target
         np.copyto(out, target)
@@ -58,9 +59,9 @@ def bind_dots(dims: DotDims, output: ArraySpec, otherwise: Callable[[], Kernel])
     return run
 
 
-def uses_one_thread(dims: DotDims, output: ArraySpec) -> bool:
-    """Whether several would take no less time."""
-    return is_alone(dims.batch, dims.k, output.dtype.itemsize)
+def uses_threads(dims: DotDims, output: ArraySpec) -> bool:
+    """Whether several take less time than one."""
+    return not one_suffices(dims.batch, dims.k, output.dtype.itemsize, num_threads())
 
 
 class _Rows(NamedTuple):
@@ -72,8 +73,9 @@ class _Rows(NamedTuple):
 
 
 def _rows(dims: DotDims, order: Axes, lhs: Any, rhs: Any) -> _Rows | None:
-    """None where the contracted elements are no rows."""
-    if element_strides(lhs) is None or element_strides(rhs) is None:
+    """None where the contracted elements are no rows. Whether they are aligned is another question: arrays of
+    the same strides may be or not."""
+    if any(stride % x.itemsize for x in (lhs, rhs) for stride in x.strides):
         return None
     pairs = zip(dims.lhs_contracting, dims.rhs_contracting, strict=True)
     contracted = [(lhs.shape[i], lhs.strides[i], rhs.strides[j]) for i, j in pairs]

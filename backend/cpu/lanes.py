@@ -152,7 +152,7 @@ def _rows(plan: ProductFusionPlan, parts: int) -> tuple[list[int], int]:
 PLAIN = 0.5  # nothing is contracted
 GEMM = 0.5  # one product of matrices as they lie
 PACKED = 1.3  # after copies, or slice by slice
-PREDICTED = 1.0  # strips and rows, which are predicted as they are, small or large
+PREDICTED = 1.0  # kernels of ours, which are predicted as they are, small or large
 BATCHED = 0.75  # a product for each index of a batch
 NEST, NEST_SINGLE = 1.2, 2.0  # a loop nest, which takes as long for float32
 INNER = 0.2  # one that makes a number for each index of a batch
@@ -166,8 +166,8 @@ CHAIN_FAR = 1.8
 
 
 def pays(plan: ProductFusionPlan) -> bool:
-    """Whether this should take less time than the steps one by one, with a margin: figures of a few tenths
-    are no proof."""
+    """Whether this should take less time than the steps one by one, with a margin: predictions are that far
+    from what is measured."""
     found = predict_lanes(plan)
     several = CHAIN if found.moved_bytes < FAR else CHAIN_FAR
     alone = ALONE_COMPLEX if plan.result.dtype.kind == "c" else ALONE
@@ -199,7 +199,7 @@ def _part(product: Contraction, found: Products) -> float:
     batch, m, n, k = product.amounts
     if k == 1:
         return PLAIN
-    if found.by in ("strips", "dots"):
+    if found.by != "products":
         return PREDICTED
     if batch == 1:
         return GEMM if found.calls == 1 and not found.copied_bytes else PACKED

@@ -294,7 +294,9 @@ def _are_short(dims: DotDims) -> bool:
 def _are_shorter(dims: DotDims, output: ArraySpec) -> bool:
     """Whether they do in pieces, too, where all at once leave the cache: 25000 rows of eight elements take
     0.6 of the time (float64) or 0.3 (float32), 8333 of 24 take 1.1 or 0.4."""
-    return dims.k <= (SHORT if output.dtype.itemsize == 4 else SHORT // 2)
+    return dims.batch >= MANY_ROWS and dims.k <= (
+        SHORT if output.dtype.itemsize == 4 else SHORT // 2
+    )
 
 
 def _bind_short_rows(dims: DotDims, output: ArraySpec) -> Kernel:

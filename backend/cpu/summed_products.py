@@ -24,10 +24,10 @@ from .small_sums import MOST, Sum, small_sum
 SUMS = 3  # so many of which BLAS makes as fast one by one
 LONG = 31  # products of neighbours, of more of which BLAS makes a sum as fast
 PIECE = 1 << 17  # products that are formed before they are added up: 1 MiB of float64
-COLUMNS, ROWS = 8, 64
-"""Products of neighbours, at most, that complex sums have where their columns are added up, and how many
-times as many sums there are at least: BLAS takes 10 to 20 ns for each sum, whatever it adds up. 2000 sums of
-three take 7.5 us and not 40, 1000 of six 10 and not 22."""
+COLUMNS, TIMES = 8, 64
+"""Complex sums of so many neighbours at most are made by adding up the columns of their products, where there
+are so many times as many sums as products in each: BLAS takes 10 to 20 ns for each sum. 2000 sums of three
+take 7.5 us and not 40, 1000 of six 10 and not 22."""
 
 
 def are_element_by_element(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> bool:
@@ -49,7 +49,7 @@ def are_element_by_element(dims: DotDims, inputs: tuple[ArraySpec, ...], output:
     else:
         are_many = dims.batch > SUMS and not (are_rows and dims.k > LONG)
     if is_last and output.dtype.kind == "c":
-        return are_rows and dims.k <= COLUMNS and dims.batch >= ROWS * dims.k
+        return are_rows and dims.k <= COLUMNS and dims.batch >= TIMES * dims.k
     return are_many
 
 

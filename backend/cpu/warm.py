@@ -80,7 +80,7 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
     if dtype.char in LANES:
         rows = {"contracting": ((1,), (1,)), "batch": ((0,), (0,))}
         yield lambda: backend.apply("dot_general", rows, large, large)
-    if dtype.char in LANES:  # complex numbers take the kernel of real ones
+        # complex numbers take the kernel of real ones
         real = matrices.real.astype(real_of(dtype))
         spec = ArraySpec(real.dtype, real.shape)
         step = ProductStep((0, 1), (0, 1, 3))

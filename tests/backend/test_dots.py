@@ -10,8 +10,15 @@ from tests.backend.test_blocked import near
 import einloom
 from einloom._base.options import options
 from einloom.backend.cost_model import CostModel
-from einloom.backend.cpu import cpu
-from einloom.backend.dots import FEWEST, LONG, is_alone, rows_seconds, takes_rows
+from einloom.backend.cpu import cpu, dots
+from einloom.backend.dots import (
+    FEWEST,
+    LONG,
+    one_suffices,
+    reading_seconds,
+    rows_seconds,
+    takes_rows,
+)
 from einloom.backend.matrices import Contraction, Orders, plan_products
 from einloom.backend.spec import ArraySpec
 
@@ -87,6 +94,25 @@ def test_layouts_of_the_result(rng: np.random.Generator) -> None:
     near(got, call, *arrays)
 
 
+def test_unaligned_arrays_change_no_later_call(rng: np.random.Generator) -> None:
+    """Of the same strides."""
+    call = CALLS[0][1]
+    with options(engine="dots"):
+        specs, result = call.specs(np.dtype("f8")), ArraySpec(np.dtype("f8"), (70,))
+        kernel = BACKEND.bind(call.op, call.attrs, specs, (result,))
+        x, y = operands(call, "float64", "C", rng)
+        room = np.zeros(x.nbytes + 1, np.uint8)
+        odd = room[1:].view("f8").reshape(x.shape)
+        odd[...] = x
+        assert not odd.flags.aligned
+        near(kernel(odd, y), call, x, y)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dots, "empty_as", lambda spec: seen.append(spec) or np.empty(spec.shape))
+            seen: list[ArraySpec] = []
+            near(kernel(x, y), call, x, y)
+            assert len(seen) == 1, "the kernel's own way"
+
+
 def test_threads_change_no_bit(rng: np.random.Generator) -> None:
     """Each row is one thread's."""
     x, y = rng.standard_normal((2, 40001, 23))
@@ -110,10 +136,12 @@ def test_threads_change_no_bit(rng: np.random.Generator) -> None:
         (((0, 1, 3, 2), (0, 1, 2, 3), (0, 1)), False),  # the elements of a row do not
         (((2, 3, 0, 1), (2, 3, 0, 1), (0, 1)), False),
         (((0, 2, 1, 3), (0, 2, 1, 3), (0, 1)), False),
+        (((0, 1, 2, 3, 4), (0, 1, 2, 3, 4), (0, 1, 4)), True),  # label 4 has one element
     ],
 )
 def test_where_there_are_rows(orders: Orders, is_chosen: bool) -> None:
-    step = Contraction({0: 90, 1: 90, 2: 8, 3: 8}, (0, 1), (), (), (2, 3))
+    ones = {4: 1} if len(orders[2] or ()) == 3 else {}
+    step = Contraction({0: 90, 1: 90, 2: 8, 3: 8} | ones, (0, 1, *ones), (), (), (2, 3))
     found = plan_products(step, orders, MODEL)
     assert (found.by == "dots") is is_chosen
     assert found.copied_bytes == 0 or not is_chosen
@@ -137,13 +165,15 @@ def test_long_rows_are_left_to_blas_unless_they_come_from_memory() -> None:
     assert takes_rows(10000, LONG + 1, 8)
 
 
-def test_more_take_longer() -> None:
+@pytest.mark.parametrize("threads", [1, 2, 16])
+def test_more_take_longer(threads: int) -> None:
     """With all threads from where they are worth waking."""
     for k in (2, 24, 500):
-        seconds = [rows_seconds(rows, k, 8, 2, 3e10) for rows in (100, 1000, 10**4, 10**5, 10**6)]
+        seconds = [rows_seconds(rows, k, 8, threads, 3e10) for rows in range(100, 200000, 100)]
         assert seconds == sorted(seconds)
-    assert is_alone(1000, 24, 8)
-    assert not is_alone(10**6, 24, 8)
+    assert one_suffices(1000, 24, 8, threads)
+    assert one_suffices(10**6, 24, 8, threads) is (threads == 1)
+    assert reading_seconds(1000, 24, 8) < reading_seconds(1000, 25, 8)
 
 
 def test_explain_names_the_engine(rng: np.random.Generator) -> None:

@@ -19,11 +19,11 @@ from einloom._base.errors import ProgramError
 from einloom._base.options import SMALL, options
 from einloom.backend.cpu import cpu
 from einloom.backend.cpu.kernels.lanes import contract_lanes
-from einloom.backend.cpu.lanes import bind_lanes, lanes_bytes, pays, suits
+from einloom.backend.cpu.lanes import ALONE, ALONE_COMPLEX, bind_lanes, lanes_bytes, pays, suits
 from einloom.backend.fusion import ProductFusionPlan, ProductStep
 from einloom.backend.prediction import predict_lanes
 from einloom.backend.spec import ArraySpec
-from einloom.program.chains import MANY
+from einloom.program.chains import CALL, MANY
 from einloom.program.fused import has_chains
 
 DTYPES = ("f4", "f8", "c8", "c16")
@@ -276,6 +276,16 @@ def test_what_pays() -> None:
         assert pays(product(near, 3, steps=2))
         assert not pays(product(far, 3, steps=2))
     assert not pays(product(100000, 8))
+    assert pays(product(100000, 3))
+    with pytest.MonkeyPatch.context() as patch:
+        for dtype, margin in (("f8", ALONE), ("c16", ALONE_COMPLEX)):
+            for factor, is_chosen in ((0.99, False), (1.01, True)):
+                patch.setattr(
+                    own,
+                    "_one_by_one",
+                    lambda plan, f=factor * margin: [f * predict_lanes(plan).seconds],
+                )
+                assert pays(product(near, 3, dtype)) is is_chosen
     assert not pays(product(100000, 4, last=True))
     assert predict_lanes(product(100000, 4)).multiplications == 100000 * 64
 
@@ -285,7 +295,7 @@ def test_small_calls_never_compile(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a compiled kernel ran")
 
     monkeypatch.setattr(einloom.backend.cpu.lanes, "contract_lanes", refuse)
-    lanes = MANY * SMALL // 16 - 1  # 16 multiplications each
+    lanes = MANY * SMALL // (2 * CALL) - 1  # two calls of BLAS each
     shapes = [(lanes, 2, 2)] * 3
     x = np.ones(shapes[0])
     more = [(lanes + 1, 2, 2)] * 3

@@ -23,6 +23,7 @@ CALLS = {
     "batch": ((3, 20, 30), (3, 30, 40), ((2,), (1,)), ((0,), (0,)), ("blocked", "loops")),
     "tiny": ((50, 2, 3), (50, 3, 2), ((2,), (1,)), ((0,), (0,)), ("loops", "loops")),
     "vectors": ((5000,), (5000,), ((0,), (0,)), ((), ()), ("blocked", "sum product")),
+    "rows": ((50, 13), (50, 13), ((1,), (1,)), ((0,), (0,)), ("dots", "dots")),
     "outer": ((30,), (40,), ((), ()), ((), ()), ("multiply", "multiply")),
     "empty": ((3, 0), (0, 4), ((1,), (0,)), ((), ()), ("zeros", "zeros")),
 }
@@ -37,7 +38,8 @@ def no_blas(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sharing, "_matmul", refuse)
     monkeypatch.setattr(matrices, "_dot", refuse)
-    for binder in ("_bind_plain", "_bind_rows", "_bind_one", "_bind_loops"):
+    binders = ("_bind_plain", "_bind_rows", "_bind_short_rows", "_bind_one", "_bind_loops")
+    for binder in (*binders, "bind_element_by_element"):
         monkeypatch.setattr(matrices, binder, refuse)
     monkeypatch.setattr(gemm_batch, "BLAS", frozenset())
 
@@ -48,6 +50,14 @@ def operands(name: str, dtype: str, rng: np.random.Generator) -> tuple[Any, Any,
     if np.dtype(dtype).kind != "c":
         x, y = x.real, y.real
     return x.astype(dtype), y.astype(dtype), {"contracting": contracting, "batch": batch}
+
+
+def test_rows_that_are_none_call_no_blas(no_blas: None, rng: np.random.Generator) -> None:
+    """Arrays need not lie as specs that name no order have it."""
+    x, y, attrs = operands("rows", "float64", rng)
+    with options(small=0):
+        found = NATIVE.apply("dot_general", attrs, np.asfortranarray(x), y)
+    np.testing.assert_allclose(found, (x * y).sum(1), rtol=1e-12, atol=1e-12)
 
 
 COMPILED = [("float64", 0), ("complex128", 0)]

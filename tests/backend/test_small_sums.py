@@ -147,7 +147,7 @@ def test_it_is_asked(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) 
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-@pytest.mark.parametrize("sizes", [(9, 5, 4), (40, 2, 3), (3, 40, 40)], ids=str)
+@pytest.mark.parametrize("sizes", [(9, 5, 4), (40, 2, 3), (3, 40, 40), (300, 100, 5)], ids=str)
 def test_products_that_are_added_up(
     dtype: str, sizes: tuple[int, ...], rng: np.random.Generator
 ) -> None:

@@ -112,6 +112,22 @@ def test_not_where_neighbours_take_turns() -> None:
     assert plan_products(step, ((0, 4, 2, 1, 3), (2, 4, 3), (0, 1)), MODEL).by == "products"
 
 
+@pytest.mark.parametrize(
+    ("kept", "orders", "is_chosen"),
+    [
+        (8, ((1, 0), (1, 0), (0,)), True),  # vectors run along both
+        (3, ((1, 0), (1, 0), (0,)), True),
+        (8, ((1, 2, 0), (1, 2, 0), (2, 0)), True),
+        (8, ((1, 0), (0, 1), (0,)), False),  # they lie otherwise
+        (8, ((2, 1, 0), (1, 2, 0), (2, 0)), False),
+    ],
+)
+def test_few_sums_side_by_side(kept: int, orders: Orders, is_chosen: bool) -> None:
+    sizes = {0: kept, 1: 100000} | ({2: 4} if len(orders[2] or ()) == 2 else {})
+    step = Contraction(sizes, tuple(x for x in sizes if x != 1), (), (), (1,))
+    assert (plan_products(step, orders, MODEL).by == "sums") is is_chosen
+
+
 def test_not_where_little_is_read() -> None:
     step = Contraction(dict.fromkeys(range(4), 8), (), (0, 1), (), (2, 3))
     assert plan_products(step, ((0, 2, 1, 3), (2, 3), (0, 1)), MODEL).by == "products"

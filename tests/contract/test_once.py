@@ -16,8 +16,11 @@ import einloom
 from einloom import options
 from einloom.backend.cost_model import MODELS, CostModel
 from einloom.backend.cpu import jit
+from einloom.backend.cpu.lanes import pays
+from einloom.backend.prediction import predict_lanes
 from einloom.contract import once
 from einloom.contract.expression import Expression
+from einloom.program.chains import product_groups
 
 einsum_module = import_module("einloom.contract.einsum")  # the package has a function of that name
 SMALL = 1 << 18
@@ -127,6 +130,24 @@ def seen(equation: str, *operands: Any) -> tuple[Any, Any]:
 def operands_of(case: Any, rng: np.random.Generator) -> tuple[str, Any, Any]:
     equation, *shapes = case
     return (equation, *(rng.random(shape) for shape in shapes))
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6, 8, 12])
+def test_what_lanes_save_counts_only_where_they_run(n: int) -> None:
+    """Those that would refuse a group are no reason to load kernels."""
+    MODELS.use(CostModel())
+    try:
+        plan = einloom.plan("zij,zjk->zik", (20000, n, n), (20000, n, n), dtype="f8")
+        (group,) = product_groups(plan.program)
+        products = once._products(plan.program)
+        (one,) = products.values()
+        saved = once._saved(plan.program, products, SMALL)
+        by_lanes = one.plain - predict_lanes(group.plan).seconds
+        assert saved == pytest.approx(
+            max(by_lanes if pays(group.plan) else 0, one.plain - one.compiled)
+        )
+    finally:
+        MODELS.use(None)
 
 
 @pytest.mark.usefixtures("patient")

@@ -16,7 +16,7 @@ from einloom._base.options import SMALL, options
 from einloom.backend.cpu import cpu
 from einloom.program import schedule as scheduling
 from einloom.program.builder import Builder
-from einloom.program.chains import MOST_MEMBERS, product_groups
+from einloom.program.chains import CALL, MANY, MOST_MEMBERS, product_groups
 from einloom.program.executable import Executable
 from einloom.program.fused import fuse, has_chains
 from einloom.program.ir import Program
@@ -43,6 +43,33 @@ def dot(
 
 def matrices(b: Builder, count: int, n: int = 3, dtype: str = "f8") -> list[int]:
     return [b.input(dtype, (LANES, n, n)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "attrs", "dtype", "work"),
+    [
+        (((LANES, 3, 3), (LANES, 3, 3)), {}, "f8", CALL),
+        (((LANES, 5, 5), (LANES, 5, 5)), {}, "f8", 125),  # more than a call
+        (((LANES, 3, 3), (LANES, 3, 3)), {}, "i8", 27),  # no calls
+        (((LANES, 3, 3), (LANES, 3)), {"contracting": ((2,), (1,))}, "f8", CALL),
+        (((LANES, 3), (LANES, 3)), {"contracting": ((1,), (1,))}, "f8", 3),  # sums
+        (((LANES, 3), (LANES, 4)), {"contracting": ((), ())}, "f8", 12),  # nothing is summed
+        (
+            ((LANES, 3), (3, 4)),
+            {"contracting": ((1,), (0,)), "batch": ((), ())},
+            "f8",
+            12,
+        ),  # one call
+    ],
+)
+def test_calls_count_as_multiplications(shapes: Any, attrs: Any, dtype: str, work: int) -> None:
+    """A call of BLAS for each lane, of as many as it takes the time of."""
+    build = Builder()
+    x, y = (build.input(dtype, shape) for shape in shapes)
+    program = build.finish(dot(build, x, y, **attrs))
+    least = work * LANES / MANY
+    assert product_groups(program, least)
+    assert not product_groups(program, least + 1)
 
 
 Make = Callable[[Builder], tuple[int, ...]]

@@ -66,8 +66,8 @@ class Options:
             otherwise, from the first call where what they save in it is worth so long a wait, else from the
             call on before which as much was lost. 0: they are loaded at once; infinity: never.
         engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips",
-            "sums", "sum product", "lanes", "sequence": it runs every contraction that it can, however slow
-            that is; None: the fastest. For tests.
+            "sums", "dots", "sum product", "lanes", "sequence": it runs every contraction that it can, however
+            slow that is; None: the fastest. For tests.
         provider: "blas"; or "native": products of matrices call no BLAS, but compiled kernels, or NumPy's
             elementwise loops below `small`; or "plain": BLAS and NumPy compute those of real and of complex
             numbers, even where kernels are faster. Factorisations are those of LAPACK in any case.
