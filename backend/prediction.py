@@ -145,7 +145,7 @@ def calling_seconds(step: Contraction, found: Products, rhs: Order) -> float:
     _, m, n, k = step.amounts
     if m == n == 1:
         return found.calls * INNER_CALL
-    lies_turned = bool(rhs) and rhs[-1] in step.contracted and not found.packed[1]
+    lies_turned = rhs is not None and rhs[-1] in step.contracted and not found.packed[1]
     return found.calls * (CALL + TURNED if lies_turned and min(m, n, k) > 1 else CALL)
 
 

@@ -67,7 +67,7 @@ def uses_threads(dims: DotDims, output: ArraySpec) -> bool:
 class _Rows(NamedTuple):
     """What the kernel is told of operands of given strides."""
 
-    count: int
+    rows: int
     outer: Any
     depth: int
 
