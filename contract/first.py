@@ -33,7 +33,7 @@ from ..backend.cpu.patience import counted, too_early
 from ..backend.cpu.quiet import quietly
 from ..backend.matrices import contraction_of, is_tall
 from ..backend.spec import LARGE, ArraySpec, Axes, Shape
-from ..program.passes.layout_assignment import SOME, along
+from ..program.passes.layout_assignment import LONG_LINE, SOME, along
 from .cost import size_of
 from .delivery import CHECK_FROM
 from .plan import Plan
@@ -424,12 +424,23 @@ def _bound(products: Sequence[_Product], arrays: Sequence[Any], order: Axes | No
     return held[-1]
 
 
+def _has_long_lines(one: _Product, lhs: ArraySpec, rhs: ArraySpec, order: Axes) -> bool:
+    """Whether a row-major result is soon seen to be written in lines that are long enough to leave it so."""
+    last = one.step.labels[-1:]
+    if order != tuple(range(len(order))) or one.shape[-1:] < (LONG_LINE,):
+        return False
+    operands = ((lhs, one.step.lhs), (rhs, one.step.rhs))
+    return all(
+        x.layout is None and (term[-1:] == last or last[0] not in term) for x, term in operands
+    )
+
+
 def _as_shown(
     one: _Product, lhs: ArraySpec, rhs: ArraySpec, made: ArraySpec, order: Axes
 ) -> ArraySpec:
     """The result of a product without sums in the order that the layout pass gives it: it is made as it is
     shown."""
-    if made.nbytes >= SOME:
+    if made.nbytes >= SOME and not _has_long_lines(one, lhs, rhs, order):
         step, left, right = contraction_of(known_dims(one.attrs, lhs.shape, rhs.shape), lhs, rhs)
         order = along(step, (left, right), order)
     return made if order == tuple(range(len(order))) else replace(made, layout=order)

@@ -49,6 +49,9 @@ SOME = 1 << 16  # bytes of a result that sums nothing from which another order m
 # what takes as long as how many elements of such a result: to begin a line, to copy an element; and the part
 # of the time that another order must not exceed, less where results are small
 BY_KERNELS, BY_NUMPY = (3, 8, GAIN), (40, 4, 0.5)
+LONG_LINE = (
+    40  # elements of lines from which a row-major result that sums nothing stays one, by both
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,10 +352,12 @@ def along(made: Contraction, lie: tuple[Axes, Axes], plain: Axes) -> Axes:
         lines = lines_of(made.sizes, *lie, order)
         return 1 + line / lines.length + copy * lines.elements / made.size(order)
 
+    best, least = plain, gain * time(plain)
+    if least <= 1:  # no order takes less
+        return plain
     larger, other = sorted(lie, key=made.size, reverse=True)
     shared = [x for x in larger if x in other]
     owned = [[x for x in lying if x not in shared] for lying in (other, larger)]
-    best, least = plain, gain * time(plain)
     orders = [(shared, *owned), (shared, *owned[::-1]), (owned[0], larger)]
     for order in (_joined(*parts) for parts in orders):
         if (taken := time(order)) < least:
