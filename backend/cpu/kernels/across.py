@@ -131,7 +131,7 @@ def _dot(line: int, is_scalar: bool, is_complex: bool) -> Any:
             for c in range(count):
                 builder.store(added[0][c], pointer(to_data, to, c), align=bits // 8)
             return context.get_dummy_value()
-        sign_x, sign_y = (_filled(builder, sign, vector) for sign in complex_args[1:])
+        sign_x, sign_y = (filled(builder, sign, vector) for sign in complex_args[1:])
         both = builder.fmul(sign_x, sign_y)
         for c in range(count):
             rr, ii, ri, jr = (row[c] for row in added)
@@ -164,7 +164,8 @@ def _dot(line: int, is_scalar: bool, is_complex: bool) -> Any:
     return dot
 
 
-def _filled(builder: Any, value: Any, vector: Any) -> Any:
+def filled(builder: Any, value: Any, vector: Any) -> Any:
+    """A vector of that type whose elements are all `value`."""
     from llvmlite import ir
 
     nothing = ir.Constant(vector, ir.Undefined)

@@ -21,6 +21,7 @@ def dot_row(line: int) -> Any:
     from numba import types
     from numba.extending import intrinsic
 
+    from .across import filled
     from .registers import masked_load, number_of
 
     word, index = ir.IntType(64), ir.IntType(32)
@@ -92,25 +93,21 @@ def dot_row(line: int) -> Any:
                 return found, reached
 
             totals, at = add_up([[zero] * parts for _ in range(many)], ir.Constant(word, 0), length)
-            whole = [totals[0]]
-            for other in totals[1:]:
-                whole[0] = [builder.fadd(p, q) for p, q in zip(whole[0], other, strict=True)]
-            whole, at = add_up(whole, at, length)
+            one, *others = totals
+            for other in others:
+                one = [builder.fadd(p, q) for p, q in zip(one, other, strict=True)]
+            (one,), at = add_up([one], at, length)
             rest = builder.sub(length, at)
             before = builder.block
             with builder.if_then(builder.icmp_signed(">", rest, ir.Constant(word, 0))):
-                numbers = ir.Constant(ir.VectorType(word, lanes), list(range(lanes)))
-                nothing = ir.Constant(ir.VectorType(word, lanes), ir.Undefined)
-                one = builder.insert_element(nothing, rest, ir.Constant(index, 0))
-                zeros = ir.Constant(ir.VectorType(index, lanes), [0] * lanes)
-                mask = builder.icmp_signed(
-                    "<", numbers, builder.shuffle_vector(one, nothing, zeros)
-                )
+                words = ir.VectorType(word, lanes)
+                numbers = ir.Constant(words, list(range(lanes)))
+                mask = builder.icmp_signed("<", numbers, filled(builder, rest, words))
                 a, b = (masked_load(builder, place(start, at), mask, size) for start in (x, y))
-                last = added(whole[0], a, b)
+                last = added(one, a, b)
                 inside = builder.block
             sums = []
-            for total, value in zip(whole[0], last, strict=True):
+            for total, value in zip(one, last, strict=True):
                 either = builder.phi(vector)
                 either.add_incoming(total, before)
                 either.add_incoming(value, inside)
