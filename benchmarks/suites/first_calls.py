@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -83,15 +85,24 @@ def time_rounds(
 def call(who: str, file: Path, reference: Path) -> tuple[float, float] | str:
     """Seconds of the first call in a new process, and of imports in it; or why there are none."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.cold", who, str(file)]
-    try:
-        done = subprocess.run(
-            [*command, str(reference)], capture_output=True, text=True, timeout=LIMIT
-        )
-    except subprocess.TimeoutExpired:
-        return f"stopped after {LIMIT} s"
-    if done.returncode == 0:
-        first, imports = done.stdout.split()[-2:]
+    with subprocess.Popen(
+        [*command, str(reference)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, errors = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # and the processes that it began
+            return f"stopped after {LIMIT} s"
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode == 0:
+        first, imports = out.split()[-2:]
         return float(first), float(imports)
-    if done.returncode < 0:
-        return f"killed by signal {-done.returncode}"
-    return (done.stderr.strip().splitlines() or ["no reason given"])[-1][:200]
+    if process.returncode < 0:
+        return f"killed by signal {-process.returncode}"
+    return (errors.strip().splitlines() or ["no reason given"])[-1][:200]
