@@ -409,6 +409,8 @@ def dot_scratch_bytes(
     if engine == "zeros":
         return 0
     if engine == "dots":  # and a whole result where `out` has gaps
+        if get_options().provider == "native":
+            return output.nbytes + sum_product.scratch_bytes(_summed(dims, inputs), inputs)
         return output.nbytes + packed_bytes(dims, inputs, output, threads or num_threads())
     if engine == "blocked":  # panels, and copies of operands whose strides are no whole elements
         panels = blocked.blocked_bytes(dims, output, threads or num_threads())

@@ -82,13 +82,8 @@ def _rows(dims: DotDims, order: Axes, lhs: Any, rhs: Any) -> _Rows | None:
     row = merge_axes(sorted(contracted, key=lambda axis: -axis[1]))
     if len(row) != 1 or row[0][1:] != (lhs.itemsize, rhs.itemsize):
         return None
-    axes = [
-        *(
-            (lhs.shape[i], lhs.strides[i], rhs.strides[j])
-            for i, j in zip(dims.lhs_batch, dims.rhs_batch, strict=True)
-        ),
-        *((lhs.shape[i], lhs.strides[i], 0) for i in dims.lhs_free),
-        *((rhs.shape[j], 0, rhs.strides[j]) for j in dims.rhs_free),
-    ]
+    pairs = zip(dims.lhs_batch, dims.rhs_batch, strict=True)
+    axes = [(lhs.shape[i], lhs.strides[i], rhs.strides[j]) for i, j in pairs]
+    axes += [(1, 0, 0)] * (len(order) - len(axes))  # those of one operand alone have one element
     outer = merge_axes([axes[axis] for axis in order]) or [(1, 0, 0)]
     return _Rows(math.prod(n for n, *_ in outer), axis_table(outer), row[0][0])

@@ -49,9 +49,8 @@ SOME = 1 << 16  # bytes of a result that sums nothing from which another order m
 # what takes as long as how many elements of such a result: to begin a line, to copy an element; and the part
 # of the time that another order must not exceed, less where results are small
 BY_KERNELS, BY_NUMPY = (3, 8, GAIN), (40, 4, 0.5)
-LONG_LINE = (
-    40  # elements of lines from which a row-major result that sums nothing stays one, by both
-)
+# elements of lines from which a row-major result that sums nothing stays one, by both
+LONG_LINE = 40
 
 
 @dataclass(frozen=True, slots=True)

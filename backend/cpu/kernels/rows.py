@@ -53,6 +53,14 @@ def dot_row(line: int) -> Any:
                     for total, other in zip(totals, others, strict=True)
                 ]
 
+            def either(values: list[Any], here: Any, others: list[Any], there: Any) -> list[Any]:
+                """`values` where control comes from the block `here`, `others` where from `there`."""
+                merged = [builder.phi(vector) for _ in values]
+                for phi, value, other in zip(merged, values, others, strict=True):
+                    phi.add_incoming(value, here)
+                    phi.add_incoming(other, there)
+                return merged
+
             def add_up(totals: list[list[Any]], at: Any, stop: Any) -> tuple[list[list[Any]], Any]:
                 """As many vectors at once as there are totals, while all of them end before `stop`."""
                 step = ir.Constant(word, lanes * len(totals))
@@ -78,15 +86,10 @@ def dot_row(line: int) -> Any:
                         total.add_incoming(value, body)
                 builder.cbranch(builder.icmp_signed("<=", behind, last), body, after)
                 builder.position_at_end(after)
-                found = []
-                for given, values in zip(totals, following, strict=True):
-                    row = []
-                    for begun, value in zip(given, values, strict=True):
-                        total = builder.phi(vector)
-                        total.add_incoming(begun, before)
-                        total.add_incoming(value, body)
-                        row.append(total)
-                    found.append(row)
+                found = [
+                    either(given, before, values, body)
+                    for given, values in zip(totals, following, strict=True)
+                ]
                 reached = builder.phi(word)
                 reached.add_incoming(at, before)
                 reached.add_incoming(behind, body)
@@ -106,12 +109,7 @@ def dot_row(line: int) -> Any:
                 a, b = (masked_load(builder, place(start, at), mask, size) for start in (x, y))
                 last = added(one, a, b)
                 inside = builder.block
-            sums = []
-            for total, value in zip(one, last, strict=True):
-                either = builder.phi(vector)
-                either.add_incoming(total, before)
-                either.add_incoming(value, inside)
-                sums.append(either)
+            sums = either(one, before, last, inside)
 
             def halves(total: Any, stop: int) -> Any:
                 """Lanes added up in pairs, until `stop` are left."""
