@@ -114,14 +114,17 @@ model: with the edges that `tune` measures chains of small products took up to 1
 WITHOUT_AVX512 = ("any", "any", "any without AVX-512")
 KNOWN: dict[tuple[str, str, str], CostModel] = {
     ("AuthenticAMD", "26", "SkylakeX"): CostModel(blocks=1.19, blocks_single=1.0, strided=0.3),
+    ("AuthenticAMD", "25", "SkylakeX"): CostModel(blocks_single=1.0),
     WITHOUT_AVX512: NARROW,
 }
 """Models by vendor, family and BLAS core, and that of processors without AVX-512. OpenBLAS runs Zen 5 with
 kernels for another one, which reach three quarters of its peak in float64 (measured on two cores, NumPy
 2.4.6). In float32 blocks were at 0.95 of BLAS, but copies, of which they need none, weigh more than this
 model says. With the rates of products of that processor thin ones were left to BLAS for which strips take
-half of the time. What products of slices reach was measured on Zen 4 and, emulated, without AVX-512; on Zen 5
-it is what it was before."""
+half of the time. Zen 4 runs the same kernels at half width: blocks of float32 were at 1.01 to 1.05 of BLAS
+from 768 rows and columns on, and at 0.95 with all that BLAS has to copy, for which it takes 1.35 times as
+long. What products of slices reach was measured on Zen 4 and, emulated, without AVX-512; on Zen 5 it is what
+it was before."""
 
 
 def shipped() -> CostModel:

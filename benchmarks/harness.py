@@ -5,9 +5,10 @@ every other must agree with it before anything is timed. Reported are medians: o
 the ratios inside a round, which do not depend on what the machine did in another. A contender's turn
 begins with a pause: threads of BLAS that have nothing to do look for work for some 100 ms, and would take a
 core from whoever comes next. Short calls are then made for a while before one is timed, until threads have
-found their cores. A case in which
-einloom seems to be behind gets more rounds, which count with the first. A case that says how
-many bytes it moves is timed beside a threaded copy of as many, round by round, for the same reason.
+found their cores; of those several are timed, and their median is what the turn took: of one call each,
+contenders that make the same calls of BLAS were found up to a tenth apart, and the best of many peers is the
+luckiest. A case in which einloom seems to be behind gets more rounds, which count with the first. A case that
+says how many bytes it moves is timed beside a threaded copy of as many, round by round, for the same reason.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ OURS = "einloom"
 LONGER = 4  # times as many rounds, at most, where einloom seems to be behind
 PAUSE = 0.12  # seconds in which threads that the contender before left behind go to sleep
 SETTLING = 0.02  # seconds in which calls are made before one is timed, unless one takes longer
+TIMED, CALLS = 0.05, 9  # seconds in which a turn begins to time another call, and calls at most
 PATIENCE = 20.0  # seconds that a peer has for its first call, and as many to prepare for it
 
 
@@ -149,12 +151,16 @@ def measure(
 
 def _turn(call: Callable[[], Any], before: float, quick: bool) -> float:
     """Seconds of one call, as a program finds them that makes no others; the last one took `before`."""
-    if not quick:
-        time.sleep(PAUSE)
-        end = time.perf_counter() + SETTLING
-        while before < SETTLING and time.perf_counter() < end:
-            call()
-    return once(call, quick)
+    if quick:
+        return once(call, quick)
+    time.sleep(PAUSE)
+    end = time.perf_counter() + SETTLING
+    while before < SETTLING and time.perf_counter() < end:
+        call()
+    times, end = [once(call)], time.perf_counter() + TIMED
+    while len(times) < CALLS and time.perf_counter() + times[-1] < end:
+        times.append(once(call))
+    return statistics.median(times)
 
 
 @contextmanager
