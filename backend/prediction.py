@@ -6,20 +6,13 @@ import math
 from typing import NamedTuple
 
 from .._base.options import get_options
+from .blocked import panel_seconds
 from .catalogue import CATALOGUE, Attrs, known_dims
+from .contraction import Contraction, Order, contraction_of, orders_of
 from .cost_model import MODELS, RATES
 from .fusion import Labels, ProductFusionPlan
-from .matrices import (
-    Contraction,
-    Order,
-    Products,
-    clearing_seconds,
-    contraction_of,
-    orders_of,
-    panel_seconds,
-    plan_decided,
-    plan_matrices,
-)
+from .matrices import Products, plan_matrices
+from .products import clearing_seconds, plan_decided
 from .spec import ArraySpec, compute_dtype
 
 MOST = 1 << 63  # bytes that a machine can address

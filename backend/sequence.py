@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from .._base.options import get_options
 from .catalogue import Attrs, DotDims
+from .contraction import contraction_of, orders_of
 from .cost_model import MODELS
 from .fusion import Labels, ProductFusionPlan
-from .matrices import contraction_of, orders_of, plan_decided
 from .prediction import START, Prediction
+from .products import plan_decided
 from .rules import NO_CONJ, known_dims
 from .spec import ArraySpec, Axes
 from .strips import plan_strips

@@ -14,7 +14,7 @@ from .._base.options import get_options, num_threads
 from .cost_model import FAR, CostModel
 
 if TYPE_CHECKING:
-    from .matrices import Contraction, Labels, Order, Orders
+    from .contraction import Contraction, Labels, Order, Orders
 
 EDGES = (4, 3)  # rows and contracted elements with which half of their rate is reached
 TURNED = 9  # such rows where contracted elements are turned into rows of strips, which pays from

@@ -8,7 +8,8 @@ core from whoever comes next. Short calls are then made for a while before one i
 found their cores; of those several are timed, and their median is what the turn took: of one call each,
 contenders that make the same calls of BLAS were found up to a tenth apart, and the best of many peers is the
 luckiest. A case in which einloom seems to be behind gets more rounds, which count with the first. A case that
-says how many bytes it moves is timed beside a threaded copy of as many, round by round, for the same reason.
+says how many bytes it moves is timed beside a threaded copy of as many, round by round, for the same reason;
+and what its roofline is, is asked in each round: the machine may be half as fast ten minutes later.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class CaseResult:
     predicted_peak: int | None = None  # bytes, of einloom
     peaks: dict[str, int] = field(default_factory=dict)  # bytes, of whom it can be measured
     roofline: float | None = None  # seconds below which no contender can come
+    paired_roofline: dict[str, float] = field(default_factory=dict)  # median of times it in a round
 
     def best_peer(self) -> float | None:
         """Seconds of the fastest peer."""
@@ -73,7 +75,9 @@ class CaseResult:
     def over_roofline(self, who: str = OURS) -> float | None:
         """How many times the seconds of the roofline a contender takes."""
         seconds = self.seconds.get(who)
-        return seconds / self.roofline if seconds and self.roofline else None
+        if not seconds or not self.roofline:
+            return None
+        return self.paired_roofline.get(who, seconds / self.roofline)
 
     def peak_over_predicted(self) -> float | None:
         """Measured over predicted peak of memory."""
@@ -110,14 +114,15 @@ def measure(
     unchecked: tuple[str, ...] = (),
     baselines: tuple[str, ...] = (),
     moved: int | None = None,
-    roofline: float | None = None,
+    roofline: Callable[[], float] | None = None,
     quick: bool = False,
 ) -> CaseResult:
     """Check, warm up and time the contenders of one case; `budget` bounds its seconds.
 
     Tolerance 0 asks for equal results; what `unchecked` contenders give is another array. `left_out` names
     peers that do not take part, and why; a peer that fails, or whose first call takes longer than
-    `PATIENCE`, joins them. `quick` times every contender once: it is for tests.
+    `PATIENCE`, joins them. `roofline` gives the seconds below which no contender can come, as fast as the
+    machine is when it is called. `quick` times every contender once: it is for tests.
     """
     result = CaseResult(
         name,
@@ -125,16 +130,19 @@ def measure(
         facts=facts or {},
         baselines=baselines,
         moved=moved,
-        roofline=roofline,
     )
     alive = _checked(result, contenders, tolerance, unchecked)
     copy = threaded_copy(moved) if moved else None
     times: dict[str, list[float]] = {who: [] for who in alive}
     copies: list[float] = []
+    floors: list[float] = []
     start, turn = time.perf_counter(), 0
     while True:
         if copy is not None:
             copies.append(_turn(copy, 0.0, quick))
+        if roofline is not None:
+            time.sleep(0.0 if quick else PAUSE)
+            floors.append(roofline())
         order = list(alive)
         for who in order[turn % len(order) :] + order[: turn % len(order)]:
             before = times[who][-1] if times[who] else 0.0
@@ -143,7 +151,7 @@ def measure(
         spent = time.perf_counter() - start
         if not quick and turn < rounds and not (spent > budget and turn >= 3):
             continue
-        _reduce(result, times, copies)
+        _reduce(result, times, copies, floors)
         is_behind = (result.ratio() or 1.0) < 1.0
         if quick or not is_behind or turn >= LONGER * rounds or spent > LONGER * budget:
             return result
@@ -182,16 +190,23 @@ def patience(seconds: float | None = PATIENCE) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _reduce(result: CaseResult, times: dict[str, list[float]], copies: list[float]) -> None:
+def _reduce(
+    result: CaseResult, times: dict[str, list[float]], copies: list[float], floors: list[float]
+) -> None:
     """Medians of all rounds so far."""
     result.seconds = {who: statistics.median(values) for who, values in times.items()}
     result.copy_seconds = statistics.median(copies) if copies else None
     if OURS in times:
-        result.paired = {
-            who: statistics.median(s / o for s, o in zip(values, times[OURS], strict=True))
-            for who, values in times.items()
-            if who != OURS
-        }
+        others = {who: values for who, values in times.items() if who != OURS}
+        result.paired = {who: _paired(values, times[OURS]) for who, values in others.items()}
+    if floors:
+        result.roofline = statistics.median(floors)
+        result.paired_roofline = {who: _paired(values, floors) for who, values in times.items()}
+
+
+def _paired(ours: list[float], others: list[float]) -> float:
+    """Median of the ratios in a round."""
+    return statistics.median(s / o for s, o in zip(ours, others, strict=True))
 
 
 def _checked(

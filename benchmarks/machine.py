@@ -7,16 +7,17 @@ import platform
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 
+from einloom import Plan
 from einloom._base.options import num_threads
 from einloom.backend import processor
 
-from .roofline import Rates, flops_per_product
+from .roofline import Rates, flops_per_product, roofline
 
 Contender = Callable[[], Any]
 PACKAGES = (
@@ -32,6 +33,9 @@ PACKAGES = (
     "tbb",
 )
 DTYPES = ("float32", "float64", "complex64", "complex128")
+COPIED = 1 << 28  # bytes that the copy moves by which bandwidth is told
+SIDE = 1024  # rows and columns of the product by which the present rate of GEMM is told
+BEST_OF = 3  # calls of both
 
 
 def machine(quick: bool = False) -> dict[str, Any]:
@@ -58,8 +62,7 @@ def machine(quick: bool = False) -> dict[str, Any]:
 @cache
 def rates(quick: bool = False) -> Rates:
     """The best rates that GEMM and a threaded copy reach, measured once for a run."""
-    size = 1 << 16 if quick else 1 << 28
-    copy = threaded_copy(size)
+    copy, size = _copy(quick)
     return Rates(
         gemm={dtype: _gemm_rate(dtype, quick) for dtype in DTYPES},
         copy=max(size / once(copy) for _ in range(10)),
@@ -68,14 +71,46 @@ def rates(quick: bool = False) -> Rates:
 
 def _gemm_rate(dtype: str, quick: bool) -> float:
     """Flops a second."""
-    rng = np.random.default_rng(0)
     best = 0.0
-    for n in (64,) if quick else (1024, 2048):
-        a = rng.random((n, n)).astype(dtype)
-        out = np.empty_like(a)
-        flops = flops_per_product(a.dtype.kind) * n**3
-        best = max(best, *(flops / once(lambda: np.dot(a, a, out=out)) for _ in range(5)))  # noqa: B023
+    for n in (64,) if quick else (SIDE, 2 * SIDE):
+        product, flops = _product(dtype, n)
+        best = max(best, *(flops / once(product) for _ in range(5)))
     return best
+
+
+def present_roofline(plan: Plan, quick: bool = False) -> Callable[[], float] | None:
+    """What tells the roofline of a plan by the rates that GEMM and a copy reach when it is called; None for a
+    dtype that has none."""
+    dtype = plan.dtype.name
+    if dtype not in DTYPES:
+        return None
+    (product, flops), (copy, size) = _kept_product(dtype, 64 if quick else SIDE), _copy(quick)
+    repeats = 1 if quick else BEST_OF
+
+    def now() -> float:
+        gemm = max(flops / once(product, quick) for _ in range(repeats))
+        copied = max(size / once(copy, quick) for _ in range(repeats))
+        seconds = roofline(plan, Rates({dtype: gemm}, copied))
+        assert seconds is not None
+        return seconds
+
+    return now
+
+
+def _product(dtype: str, n: int) -> tuple[Contender, int]:
+    """The product of two matrices of n by n, and its flops."""
+    a = np.random.default_rng(0).random((n, n)).astype(dtype)
+    out = np.empty_like(a)
+    return partial(np.dot, a, a, out=out), flops_per_product(a.dtype.kind) * n**3
+
+
+_kept_product = cache(_product)
+
+
+@cache
+def _copy(quick: bool) -> tuple[Contender, int]:
+    size = 1 << 16 if quick else COPIED
+    return threaded_copy(size), size
 
 
 def once(call: Contender, quick: bool = False) -> float:

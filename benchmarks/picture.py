@@ -63,10 +63,18 @@ def picture(document: dict[str, Any]) -> str:
 
 def _decades(rows: list[dict[str, Any]]) -> tuple[float, float]:
     """Logarithms of the ends of the axis."""
-    values = [s / row["roofline"] for row in rows for s in row["seconds"].values()]
+    values = [times for row in rows for times in _times(row).values()]
     low = min(1.0, *values)
     high = min(MOST, max(10.0, *values))
     return math.log10(low), math.log10(high)
+
+
+def _times(row: dict[str, Any]) -> dict[str, float]:
+    """How many times the roofline each contender takes: by rounds where it was asked for in each."""
+    paired = row.get("paired_roofline", {})
+    return {
+        who: paired.get(who, seconds / row["roofline"]) for who, seconds in row["seconds"].items()
+    }
 
 
 def _x(value: float, ends: tuple[float, float]) -> float:
@@ -96,9 +104,8 @@ def _row(row: dict[str, Any], y: int, ends: tuple[float, float]) -> Iterator[str
     yield _text(LEFT - 12, y + 4, _short(row["name"]), anchor="end", size=11)
     yield _line(LEFT, y, WIDTH - RIGHT, y, "#eeeeee", 1)
     for who, colour in reversed(COLOURS.items()):  # ours lies on top
-        seconds = row["seconds"].get(who)
-        if seconds:
-            times = seconds / row["roofline"]
+        times = _times(row).get(who)
+        if times:
             mark = _mark(_x(times, ends), y, who, colour)
             yield f"<g><title>{escape(who)}: {times:.2f}</title>{mark}</g>"
 

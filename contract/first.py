@@ -24,6 +24,7 @@ import numpy as np
 from .._base.caches import Quick
 from .._base.options import PATIENCE, get_options, options
 from ..backend.catalogue import Attrs, known_dims
+from ..backend.contraction import contraction_of
 from ..backend.cost_model import RATES
 from ..backend.cpu import cpu
 from ..backend.cpu.buffers import fresh, in_layout
@@ -31,7 +32,7 @@ from ..backend.cpu.elementwise import EVALUATE, over_blocks
 from ..backend.cpu.matrices import matrices, multiply_where_they_lie, way_where_they_lie
 from ..backend.cpu.patience import counted, too_early
 from ..backend.cpu.quiet import quietly
-from ..backend.matrices import contraction_of, is_tall
+from ..backend.matrices import is_tall
 from ..backend.spec import LARGE, ArraySpec, Axes, Shape
 from ..program.passes.layout_assignment import LONG_LINE, SOME, along
 from .cost import size_of

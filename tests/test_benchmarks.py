@@ -24,7 +24,7 @@ import pytest
 from benchmarks import harness, picture, report
 from benchmarks.cold import timed_imports
 from benchmarks.harness import CaseResult, measure
-from benchmarks.machine import machine, rates, threaded_copy
+from benchmarks.machine import machine, present_roofline, rates, threaded_copy
 from benchmarks.memory import SLACK, peak_bytes, torch_peak_bytes, xla_bytes
 from benchmarks.roofline import Rates, Work, roofline, works
 from benchmarks.suites import SUITES, first_calls
@@ -127,6 +127,30 @@ def test_every_contender_is_timed_and_the_copy_beside_them() -> None:
     assert all(seconds > 0 for seconds in result.seconds.values())
     assert result.copy_seconds is not None
     assert result.copy_seconds > 0
+
+
+def test_the_roofline_is_asked_in_each_round() -> None:
+    """A machine that is half as fast in the second round: what was measured beside it counts."""
+    floors = iter([1.0, 2.0, 4.0])
+    result = measure("x", {"einloom": lambda: 1.0}, rounds=3, roofline=lambda: next(floors))
+    assert result.roofline == 2.0
+    assert result.over_roofline() == result.paired_roofline["einloom"]
+    plan = einloom.plan("ij,jk->ik", (2, 3), (3, 4))
+    now = present_roofline(plan, quick=True)
+    assert now is not None
+    assert now() > 0
+    assert present_roofline(einloom.plan("ij,jk->ik", (2, 3), (3, 4), dtype="int64")) is None
+
+
+def test_a_turn_of_short_calls_is_their_median() -> None:
+    calls = 0
+
+    def call() -> None:
+        nonlocal calls
+        calls += 1
+        time.sleep(0.03 if calls == 4 else 0.001)  # one of them waits for something
+
+    assert harness._turn(call, 1.0, quick=False) < 0.02
 
 
 @pytest.mark.parametrize("moved", [0, 1, 2, 7, 4096])

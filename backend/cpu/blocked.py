@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._base.options import num_threads
+from ..blocked import PANEL_BYTES, TILE, TILE_OF_SUMS, tile_of
 from ..catalogue import DotDims
-from ..matrices import PANEL_BYTES, TILE, TILE_OF_SUMS, tile_of
 from ..protocol import Kernel
 from ..spec import ArraySpec, Shape, compute_dtype
 from .buffers import empty_as

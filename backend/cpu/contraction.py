@@ -13,19 +13,14 @@ import numpy as np
 
 from ..._base.caches import Quick
 from ..._base.options import get_options, num_threads
+from ..blocked import panel_seconds
 from ..catalogue import Attrs, DotDims, infer, known_dims
+from ..contraction import Contraction, Orders, contraction_of, orders_of
 from ..cost_model import MODELS
 from ..fusion import ElementwiseFusionPlan, FusionStep
-from ..matrices import (
-    TINY,
-    Contraction,
-    Orders,
-    contraction_of,
-    orders_of,
-    panel_seconds,
-    plan_decided,
-)
+from ..matrices import TINY
 from ..outer import lines_of
+from ..products import plan_decided
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape, compute_dtype
 from . import blocked, dots, loops, strips, sum_product, sums

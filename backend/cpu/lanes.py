@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from ..._base.options import get_options
+from ..contraction import Contraction
 from ..cost_model import FAR, RATES
 from ..dtypes import real_of
 from ..fusion import Labels, ProductFusionPlan
-from ..matrices import Contraction, Products, plan_decided
+from ..matrices import Products
 from ..prediction import START, calling_seconds, predict_lanes
+from ..products import plan_decided
 from ..protocol import Kernel
 from .buffers import empty, empty_as
 from .kernels.across import PAIRS, STRIP

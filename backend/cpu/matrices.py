@@ -17,17 +17,9 @@ import numpy as np
 from ..._base.caches import Cache
 from ..._base.options import get_options
 from ..catalogue import DotDims
+from ..contraction import Contraction, Labels, contraction_of, orders_of
 from ..cost_model import MODELS
-from ..matrices import (
-    WIDEST,
-    Contraction,
-    Labels,
-    Products,
-    contraction_of,
-    is_tall,
-    orders_of,
-    plan_matrices,
-)
+from ..matrices import WIDEST, Products, is_tall, plan_matrices
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from .buffers import LARGE, LENT, allocator, empty, empty_as, fresh

@@ -15,9 +15,10 @@ import numpy as np
 from ..._base.caches import Quick
 from ..._base.options import get_options
 from ..catalogue import Attrs
+from ..contraction import contraction_of, orders_of
 from ..cost_model import RATES, CostModel
 from ..dtypes import mixed, real_of
-from ..matrices import contraction_of, orders_of, plan_decided
+from ..products import plan_decided
 from ..protocol import Kernel
 from ..rules import known_dims
 from ..spec import ArraySpec

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._base.options import num_threads
+from ..blocked import part_of
 from ..catalogue import DotDims
 from ..cost_model import FAR
-from ..matrices import part_of
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape
 from ..strips import IN_TURN, LINE, PART, SHARE, STRIP_LINES, TILE, is_alone, share_length

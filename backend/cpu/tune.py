@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..._base.options import num_threads
+from ..blocked import MEASURED as SIDE
 from ..catalogue import Attrs, DotDims, dot_dims
 from ..cost_model import CostModel, shipped
-from ..matrices import MEASURED as SIDE
 from ..protocol import Kernel
 from ..spec import ArraySpec
 from .blocked import bind_blocked

@@ -19,9 +19,8 @@ from einloom.contract.problem_file import ProblemFile, read_problem
 
 from .. import peers
 from ..harness import CaseResult, measure, patience
-from ..machine import Contender, rates
+from ..machine import Contender, present_roofline
 from ..memory import packing_bytes, peak_bytes, torch_peak_bytes, xla_bytes
-from ..roofline import roofline
 
 INSTANCES = Path(__file__).parents[1] / "instances"
 SMALL = ("bin_matmul_256", "nary_matmul_chain_64")
@@ -70,7 +69,7 @@ def einsum(quick: bool) -> Iterator[CaseResult]:
             contenders,
             left_out=left_out,
             facts=facts,
-            roofline=roofline(plan, rates(quick)),
+            roofline=present_roofline(plan, quick),
             quick=quick,
         )
         result.predicted_peak = plan.peak_bytes

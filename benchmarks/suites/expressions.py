@@ -20,8 +20,7 @@ from einloom.contract.lower import is_view
 
 from .. import peers
 from ..harness import PATIENCE, CaseResult, measure
-from ..machine import Contender, rates
-from ..roofline import roofline
+from ..machine import Contender, present_roofline
 
 FILE = Path(__file__).parents[1] / "expressions.json"
 SIZES = ("small", "large")
@@ -122,7 +121,7 @@ def expressions(quick: bool) -> Iterator[CaseResult]:
                     "flops": str(plan.flops),
                     "peak_bytes": plan.peak_bytes,
                 },
-                roofline=None if is_view(plan.network) else roofline(plan, rates(quick)),
+                roofline=None if is_view(plan.network) else present_roofline(plan, quick),
                 quick=quick,
             )
 

@@ -17,8 +17,7 @@ import einloom
 
 from .. import peers
 from ..harness import CaseResult, measure
-from ..machine import Contender, rates
-from ..roofline import roofline
+from ..machine import Contender, present_roofline
 
 FILE = Path(__file__).parents[1] / "tccg48.json"
 DTYPES = ("f8", "f4", "c16")
@@ -125,7 +124,7 @@ def measured(case: Case, dtype: str, quick: bool) -> CaseResult:
             "k": k,
             "largest_bytes": max(math.prod(shape) for shape in (*shapes, out)) * arrays[0].itemsize,
         },
-        roofline=roofline(plan, rates(quick)),
+        roofline=present_roofline(plan, quick),
         quick=quick,
     )
 

@@ -16,8 +16,7 @@ import einloom
 
 from .. import peers
 from ..harness import CaseResult, measure
-from ..machine import Contender, rates
-from ..roofline import roofline
+from ..machine import Contender, present_roofline
 
 COUNTS = {"pair": 24, "outer": 12, "network": 18, "one": 24, "shared": 24}
 QUICK = 2  # of each kind
@@ -176,7 +175,7 @@ def unseen(quick: bool) -> Iterator[CaseResult]:
                 dict(contenders(case, arrays)),
                 tolerance=TOLERANCE[case.dtype],
                 facts={"shapes": case.shapes, "dtype": case.dtype, "flops": str(plan.flops)},
-                roofline=roofline(plan, rates(quick)),
+                roofline=present_roofline(plan, quick),
                 quick=quick,
             )
 

@@ -9,7 +9,7 @@ it, and is looked at again when all have been decided. What nobody has decided y
 A result that is asked for in row-major or column-major order is written in that order; one that is only
 shown as a transpose, where nobody asked, in the order that is cheapest, row-major if that costs little more.
 
-Costs are those of backend.matrices: seconds of the products that the orders allow, and of the copies.
+Costs are those of backend.products: seconds of the products that the orders allow, and of the copies.
 
 Precondition: a verified program. Postcondition: the same instructions; a slot has a layout only if
 dot_general makes it, and one other dot_general alone reads it, or an output alone shows it.
@@ -25,16 +25,11 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 from ...backend.catalogue import known_dims
+from ...backend.contraction import Contraction, Order, Orders, contraction_of
 from ...backend.cost_model import RATES
-from ...backend.matrices import (
-    Contraction,
-    Order,
-    Orders,
-    contraction_of,
-    is_tall,
-    plan_products,
-)
+from ...backend.matrices import is_tall
 from ...backend.outer import lines_of
+from ...backend.products import plan_products
 from ...backend.spec import LARGE, Axes
 from ..ir import Instruction, Program
 from .rewrite import use_counts

@@ -17,10 +17,10 @@ from tests.backend.test_loops import reference
 from tests.tolerance import assert_close, tolerance
 
 from einloom._base.options import options
-from einloom.backend import matrices
+from einloom.backend import blocked as planned
+from einloom.backend.blocked import EVEN, LEAST, TILE, tile_of
 from einloom.backend.cost_model import MODELS, CostModel
 from einloom.backend.cpu import blocked, cpu
-from einloom.backend.matrices import EVEN, LEAST, TILE, tile_of
 from einloom.backend.spec import ArraySpec, Axes
 
 BACKEND = cpu()
@@ -132,7 +132,7 @@ def test_any_sizes_and_strides(
         patch.setattr(blocked, "TILE", tile)
         patch.setattr(blocked, "TILE_OF_SUMS", tile)
         patch.setattr(blocked, "PANEL", panel)
-        patch.setattr(matrices, "LEAST", 0)
+        patch.setattr(planned, "LEAST", 0)
         assert blocks(call, lhs, rhs, out=out) is out
     near(out, call, lhs, rhs)
 

@@ -20,10 +20,11 @@ import einloom
 from einloom._base.options import SMALL, options
 from einloom.backend import cost_model, processor
 from einloom.backend.catalogue import Attrs, dot_dims
+from einloom.backend.contraction import Contraction
 from einloom.backend.cost_model import FILE, MODELS, NARROW, CostModel, keep, shipped
 from einloom.backend.cpu import tune as measuring
 from einloom.backend.cpu.contraction import dot_engine
-from einloom.backend.matrices import Contraction, plan_matrices
+from einloom.backend.matrices import plan_matrices
 from einloom.backend.prediction import predict
 from einloom.backend.spec import ArraySpec, Shape
 from einloom.contract import tuning

@@ -11,8 +11,10 @@ import pytest
 
 import einloom
 from einloom._base.options import options
+from einloom.backend.contraction import Contraction
 from einloom.backend.cost_model import FAR, MODELS, CostModel
-from einloom.backend.matrices import Contraction, Products, plan_products
+from einloom.backend.matrices import Products
+from einloom.backend.products import plan_products
 from einloom.backend.strips import plan_strips
 
 SLOW = CostModel(products=6e10, stream=3.5e10, strips=1.6, blocks=1.4)

@@ -18,17 +18,12 @@ from tests.backend.test_loops import reference
 
 from einloom._base.options import options
 from einloom.backend.catalogue import known_dims
+from einloom.backend.contraction import Contraction, contraction_of, orders_of
 from einloom.backend.cost_model import FAR, CostModel
 from einloom.backend.cpu import cpu, strips
 from einloom.backend.cpu.address import address
-from einloom.backend.matrices import (
-    Contraction,
-    contraction_of,
-    orders_of,
-    plan_decided,
-    plan_matrices,
-    plan_products,
-)
+from einloom.backend.matrices import plan_matrices
+from einloom.backend.products import plan_decided, plan_products
 from einloom.backend.spec import ArraySpec
 from einloom.backend.strips import plan_strips, share_length
 

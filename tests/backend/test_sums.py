@@ -11,9 +11,10 @@ from tests.backend.test_blocked import near
 
 import einloom
 from einloom._base.options import options
+from einloom.backend.contraction import Contraction, Orders
 from einloom.backend.cost_model import CostModel
 from einloom.backend.cpu import cpu
-from einloom.backend.matrices import Contraction, Orders, plan_products
+from einloom.backend.products import plan_products
 from einloom.backend.spec import ArraySpec
 
 BACKEND = cpu()

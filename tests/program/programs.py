@@ -22,7 +22,8 @@ from tests.program.growing import EXACT, GROW, Growing
 from tests.program.indexing_programs import RULES
 
 from einloom._base.options import options
-from einloom.backend.matrices import Contraction, Orders, Products
+from einloom.backend.contraction import Contraction, Orders
+from einloom.backend.matrices import Products
 from einloom.program.ir import Program
 
 # importing a family enters its rules

@@ -19,10 +19,12 @@ from tests.program.rewrites.layout_assignment import chain
 
 import einloom
 from einloom import options
-from einloom.backend import matrices as planning
+from einloom.backend import contraction as planning
 from einloom.backend.catalogue import dot_dims, infer
+from einloom.backend.contraction import Contraction, contraction_of
 from einloom.backend.cpu import cpu, matrices, sharing
-from einloom.backend.matrices import Contraction, contraction_of, plan_matrices, plan_products
+from einloom.backend.matrices import plan_matrices
+from einloom.backend.products import plan_products
 from einloom.backend.spec import ArraySpec
 from einloom.contract.problem_file import read_problem
 from einloom.program.builder import Builder
