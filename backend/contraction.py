@@ -81,7 +81,7 @@ class Contraction:
 
     @cached_property
     def runs(self) -> dict[tuple[int, Order, Order, int | None], Labels]:
-        """What `_longest_run` found, by group, orders and end: searches ask for the same again and again."""
+        """What `_longest_run` of matrices.py found, by group, orders and end: searches ask for it often."""
         return {}
 
     @cached_property

@@ -121,10 +121,12 @@ KNOWN: dict[tuple[str, str, str], CostModel] = {
 kernels for another one, which reach three quarters of its peak in float64 (measured on two cores, NumPy
 2.4.6). In float32 blocks were at 0.95 of BLAS, but copies, of which they need none, weigh more than this
 model says. With the rates of products of that processor thin ones were left to BLAS for which strips take
-half of the time. Zen 4 runs the same kernels at half width: blocks of float32 were at 1.01 to 1.05 of BLAS
-from 768 rows and columns on, and at 0.95 with all that BLAS has to copy, for which it takes 1.35 times as
-long. What products of slices reach was measured on Zen 4 and, emulated, without AVX-512; on Zen 5 it is what
-it was before."""
+half of the time. Zen 4 runs the same kernels at half width: its blocks of float32 reach 1.01 to 1.05 of that
+of BLAS from 768 rows and columns on; of products that BLAS needs copies for they reach 0.95 of it, and BLAS
+0.74. Not more than 1, so that what BLAS reads as it lies is left to it. OpenBLAS as NumPy's wheels have it
+calls that processor SkylakeX; for one built with its kernels for bfloat16 the general model holds. What
+products of slices reach was measured on Zen 4 and, emulated, without AVX-512; on Zen 5 it is what it was
+before."""
 
 
 def shipped() -> CostModel:

@@ -64,7 +64,7 @@ _PLANS: Quick[Products] = Quick("plans of products", 4096)
 
 
 def plan_matrices(step: Contraction, given: Orders, model: CostModel | None = None) -> Products:
-    """The same by matrix products alone; the layout pass, fusion, memory and the kernel ask for it in turn.
+    """The cheapest way by matrix products; the layout pass, fusion, memory and the kernel ask for it in turn.
 
     >>> step = Contraction({0: 300, 1: 200, 2: 500, 3: 400}, (), (0, 1), (2,), (3,))
     >>> plan = plan_matrices(step, ((0, 3, 1), (3, 2), (0, 1, 2)))  # loops over label 0, nothing copied

@@ -13,8 +13,8 @@ PHASED = 128  # elements of a run of kept and contracted labels from which sums 
 
 
 def sums_seconds(step: Contraction, orders: Orders, side: int, model: CostModel) -> float | None:
-    """Seconds where the operand of that side, 0 or 1, has all labels; None where of its elements that lie one
-    after another neither enough are all added up nor none of them, as vectors need."""
+    """Seconds where the operand of that side, 0 or 1, has all labels; None where neither
+    enough contracted elements nor enough kept ones lie one after another for vectors."""
     batch, m, n, k = step.amounts
     whole, vector = orders[side], orders[1 - side]
     if not whole:

@@ -24,13 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from .machine import Contender, once, threaded_copy
+from .machine import Contender, Roof, once, threaded_copy
 
 OURS = "einloom"
-LONGER = 4  # times as many rounds, at most, where einloom seems to be behind
+LEAST = 3  # rounds, whatever they take
+LONGER = 4  # times as many rounds where einloom seems to be behind, within as many times the budget
 PAUSE = 0.12  # seconds in which threads that the contender before left behind go to sleep
 SETTLING = 0.02  # seconds in which calls are made before one is timed, unless one takes longer
-TIMED, CALLS = 0.05, 9  # seconds in which a turn begins to time another call, and calls at most
+TIMED, CALLS = 0.1, 9  # seconds for the calls of a turn, and calls at most; an odd number of them
 PATIENCE = 20.0  # seconds that a peer has for its first call, and as many to prepare for it
 
 
@@ -50,6 +51,10 @@ class CaseResult:
     peaks: dict[str, int] = field(default_factory=dict)  # bytes, of whom it can be measured
     roofline: float | None = None  # seconds below which no contender can come
     paired_roofline: dict[str, float] = field(default_factory=dict)  # median of times it in a round
+    rates: dict[str, float] = field(
+        default_factory=dict
+    )  # GEMM's and the copy's: medians of rounds
+    rounds: int = 0
 
     def best_peer(self) -> float | None:
         """Seconds of the fastest peer."""
@@ -107,14 +112,14 @@ def measure(
     contenders: dict[str, Contender],
     *,
     rounds: int = 7,
-    budget: float = 8.0,
+    budget: float = 10.0,
     tolerance: float = 1e-8,
     facts: dict[str, Any] | None = None,
     left_out: dict[str, str] | None = None,
     unchecked: tuple[str, ...] = (),
     baselines: tuple[str, ...] = (),
     moved: int | None = None,
-    roofline: Callable[[], float] | None = None,
+    roofline: Callable[[], Roof] | None = None,
     quick: bool = False,
 ) -> CaseResult:
     """Check, warm up and time the contenders of one case; `budget` bounds its seconds.
@@ -135,39 +140,47 @@ def measure(
     copy = threaded_copy(moved) if moved else None
     times: dict[str, list[float]] = {who: [] for who in alive}
     copies: list[float] = []
-    floors: list[float] = []
-    start, turn = time.perf_counter(), 0
+    roofs: list[Roof] = []
+    longer = False
+    start, turn, apart = time.perf_counter(), 0, 0.0
     while True:
         if copy is not None:
             copies.append(_turn(copy, 0.0, quick))
         if roofline is not None:
+            before_roof = time.perf_counter()
             time.sleep(0.0 if quick else PAUSE)
-            floors.append(roofline())
+            roofs.append(roofline())
+            apart += time.perf_counter() - before_roof
         order = list(alive)
         for who in order[turn % len(order) :] + order[: turn % len(order)]:
             before = times[who][-1] if times[who] else 0.0
             times[who].append(_turn(alive[who], before, quick))
         turn += 1
-        spent = time.perf_counter() - start
-        if not quick and turn < rounds and not (spent > budget and turn >= 3):
+        spent = time.perf_counter() - start - apart
+        if not quick and turn < rounds and not (spent > budget and turn >= LEAST):
             continue
-        _reduce(result, times, copies, floors)
+        _reduce(result, times, copies, roofs)
         is_behind = (result.ratio() or 1.0) < 1.0
-        if quick or not is_behind or turn >= LONGER * rounds or spent > LONGER * budget:
+        if quick or longer or not is_behind:
             return result
+        # decided once: to stop as soon as it is ahead would be to wait for luck
+        longer, rounds, budget = True, LONGER * turn, LONGER * budget
 
 
 def _turn(call: Callable[[], Any], before: float, quick: bool) -> float:
-    """Seconds of one call, as a program finds them that makes no others; the last one took `before`."""
+    """Seconds of a call, the median of as many as `TIMED` has room for, after some that are not timed; of one
+    that takes longer, as a program finds it that makes no others. The last one took `before`."""
     if quick:
         return once(call, quick)
     time.sleep(PAUSE)
     end = time.perf_counter() + SETTLING
-    while before < SETTLING and time.perf_counter() < end:
+    while before < TIMED:
         call()
-    times, end = [once(call)], time.perf_counter() + TIMED
-    while len(times) < CALLS and time.perf_counter() + times[-1] < end:
-        times.append(once(call))
+        if time.perf_counter() >= end:
+            break
+    times = [once(call)]
+    others = min(CALLS, int(TIMED / times[0])) - 1
+    times += [once(call) for _ in range(others // 2 * 2)]
     return statistics.median(times)
 
 
@@ -191,7 +204,7 @@ def patience(seconds: float | None = PATIENCE) -> Iterator[None]:
 
 
 def _reduce(
-    result: CaseResult, times: dict[str, list[float]], copies: list[float], floors: list[float]
+    result: CaseResult, times: dict[str, list[float]], copies: list[float], roofs: list[Roof]
 ) -> None:
     """Medians of all rounds so far."""
     result.seconds = {who: statistics.median(values) for who, values in times.items()}
@@ -199,9 +212,16 @@ def _reduce(
     if OURS in times:
         others = {who: values for who, values in times.items() if who != OURS}
         result.paired = {who: _paired(values, times[OURS]) for who, values in others.items()}
-    if floors:
+    result.rounds = max(map(len, times.values()), default=0)
+    if roofs:
+        floors = [roof.seconds for roof in roofs]
         result.roofline = statistics.median(floors)
-        result.paired_roofline = {who: _paired(values, floors) for who, values in times.items()}
+        result.rates = {
+            "gemm_gflops": statistics.median(roof.gemm for roof in roofs) / 1e9,
+            "copy_gbytes": statistics.median(roof.copy for roof in roofs) / 1e9,
+        }
+        if min(floors) > 0:
+            result.paired_roofline = {who: _paired(values, floors) for who, values in times.items()}
 
 
 def _paired(ours: list[float], others: list[float]) -> float:

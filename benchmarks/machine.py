@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,8 @@ PACKAGES = (
 )
 DTYPES = ("float32", "float64", "complex64", "complex128")
 COPIED = 1 << 28  # bytes that the copy moves by which bandwidth is told
-SIDE = 1024  # rows and columns of the product by which the present rate of GEMM is told
-BEST_OF = 3  # calls of both
+SIDE = 1536  # rows and columns of the product by which GEMM's rate in a round is told
+COPIES, PRODUCTS = 10, 3  # of which the best counts there
 
 
 def machine(quick: bool = False) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def machine(quick: bool = False) -> dict[str, Any]:
 @cache
 def rates(quick: bool = False) -> Rates:
     """The best rates that GEMM and a threaded copy reach, measured once for a run."""
-    copy, size = _copy(quick)
+    copy, size = _kept_copy(quick)
     return Rates(
         gemm={dtype: _gemm_rate(dtype, quick) for dtype in DTYPES},
         copy=max(size / once(copy) for _ in range(10)),
@@ -72,27 +72,35 @@ def rates(quick: bool = False) -> Rates:
 def _gemm_rate(dtype: str, quick: bool) -> float:
     """Flops a second."""
     best = 0.0
-    for n in (64,) if quick else (SIDE, 2 * SIDE):
+    for n in (64,) if quick else (1024, 2048):
         product, flops = _product(dtype, n)
         best = max(best, *(flops / once(product) for _ in range(5)))
     return best
 
 
-def present_roofline(plan: Plan, quick: bool = False) -> Callable[[], float] | None:
-    """What tells the roofline of a plan by the rates that GEMM and a copy reach when it is called; None for a
-    dtype that has none."""
+class Roof(NamedTuple):
+    """A roofline, and the rates that it was computed by."""
+
+    seconds: float
+    gemm: float  # flops a second
+    copy: float  # bytes a second
+
+
+def present_roofline(plan: Plan, quick: bool = False) -> Callable[[], Roof] | None:
+    """What tells the roofline of a plan by the best rates that GEMM and a copy reach when it is called; None
+    for a dtype that has none. What they work on is kept."""
     dtype = plan.dtype.name
     if dtype not in DTYPES:
         return None
-    (product, flops), (copy, size) = _kept_product(dtype, 64 if quick else SIDE), _copy(quick)
-    repeats = 1 if quick else BEST_OF
+    (product, flops), (copy, size) = _kept_product(dtype, 64 if quick else SIDE), _kept_copy(quick)
 
-    def now() -> float:
-        gemm = max(flops / once(product, quick) for _ in range(repeats))
-        copied = max(size / once(copy, quick) for _ in range(repeats))
+    def now() -> Roof:
+        # the copy first: after a product a thread of BLAS keeps one of its cores for 100 ms
+        copied = max(size / once(copy, quick) for _ in range(1 if quick else COPIES))
+        gemm = max(flops / once(product, quick) for _ in range(1 if quick else PRODUCTS))
         seconds = roofline(plan, Rates({dtype: gemm}, copied))
         assert seconds is not None
-        return seconds
+        return Roof(seconds, gemm, copied)
 
     return now
 
@@ -108,7 +116,7 @@ _kept_product = cache(_product)
 
 
 @cache
-def _copy(quick: bool) -> tuple[Contender, int]:
+def _kept_copy(quick: bool) -> tuple[Contender, int]:
     size = 1 << 16 if quick else COPIED
     return threaded_copy(size), size
 

@@ -1,7 +1,7 @@
 """The roofline: no contraction along a path takes less time than its arithmetic, or than its bytes.
 
 A step takes at least max(flops / rate of GEMM, bytes / bandwidth of a threaded copy), and a program the
-sum over its steps. The rates are measured in the same round with the same threads. A time below the roofline
+sum over its steps. The rates are measured in the same run with the same threads. A time below the roofline
 therefore says that a rate was taken too low, or that an intermediate came from cache, not from memory.
 
 flops: 2 for each multiplication, 8 for each of complex numbers, and as many additions as GEMM does.

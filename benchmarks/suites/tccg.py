@@ -112,7 +112,7 @@ def measured(case: Case, dtype: str, quick: bool) -> CaseResult:
         f"{dtype} {case.family} {case.name}",
         dict(contenders(case, arrays, dtype)),
         rounds=5,
-        budget=4.0,
+        budget=6.0,
         baselines=(GEMM,),
         unchecked=(GEMM,),
         tolerance=TOLERANCES[dtype],

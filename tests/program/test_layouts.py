@@ -19,9 +19,8 @@ from tests.program.rewrites.layout_assignment import chain
 
 import einloom
 from einloom import options
-from einloom.backend import contraction as planning
 from einloom.backend.catalogue import dot_dims, infer
-from einloom.backend.contraction import Contraction, contraction_of
+from einloom.backend.contraction import Contraction, contraction_of, orders_of
 from einloom.backend.cpu import cpu, matrices, sharing
 from einloom.backend.matrices import plan_matrices
 from einloom.backend.products import plan_products
@@ -97,7 +96,7 @@ def test_any_layout_of_operands_and_result(group: int) -> None:
         output = with_layout(result, draw)
         dims = dot_dims(attrs, lhs.shape, rhs.shape)
         step, left, right = contraction_of(dims, lhs, rhs)
-        orders = planning.orders_of(step, left, right, (lhs, rhs, output))
+        orders = orders_of(step, left, right, (lhs, rhs, output))
         plan = plan_matrices(step, orders)
         arrays = [
             laid_out(rng.integers(-3, 4, spec.shape).astype(spec.dtype), spec.layout or ())
@@ -191,7 +190,7 @@ def predicted(program: Program) -> int:
             dims = dot_dims(ins.attrs, lhs.shape, rhs.shape)
             step, left, right = contraction_of(dims, lhs, rhs)
             (out,) = program.placed(ins.outputs)
-            orders = planning.orders_of(step, left, right, (lhs, rhs, out))
+            orders = orders_of(step, left, right, (lhs, rhs, out))
             total += plan_products(step, orders).copied_bytes
     return total
 
