@@ -239,11 +239,16 @@ def test_when_they_are_chosen() -> None:
         assert BACKEND.engine("dot_general", attrs, specs) != "blocked"
         # six labels, of which BLAS needs copies of both operands
         six: tuple[Any, ...] = (32, 32, 32, 28), (32, 32, 32, 32)
-        for dtype in ("float64", "float32"):
-            MODELS.use(fast)
+        for dtype, model, engine in (
+            ("float64", fast, "blocked"),
+            ("float32", fast, "blocked"),
+            ("float32", CostModel(blocks_single=1.0), "blocked"),  # what is shipped for Zen 4
+            ("float32", general, "gemm"),
+        ):
+            MODELS.use(model)
             specs = tuple(ArraySpec(np.dtype(dtype), shape) for shape in six)
             attrs = {"contracting": ((0, 2), (3, 1)), "batch": ((), ())}
-            assert BACKEND.engine("dot_general", attrs, specs) == "blocked"
+            assert BACKEND.engine("dot_general", attrs, specs) == engine
     finally:
         MODELS.use(None)
 
