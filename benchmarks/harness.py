@@ -51,9 +51,7 @@ class CaseResult:
     peaks: dict[str, int] = field(default_factory=dict)  # bytes, of whom it can be measured
     roofline: float | None = None  # seconds below which no contender can come
     paired_roofline: dict[str, float] = field(default_factory=dict)  # median of times it in a round
-    rates: dict[str, float] = field(
-        default_factory=dict
-    )  # GEMM's and the copy's: medians of rounds
+    rates: dict[str, float] = field(default_factory=dict)  # of GEMM and copy: medians of rounds
     rounds: int = 0
 
     def best_peer(self) -> float | None:
