@@ -39,6 +39,9 @@ COLUMNS = 2048  # elements of a tile's row where all operands are contiguous
 # what NumPy and a kernel compute to the same numbers, of which dtypes
 ALIKE, ALIKE_DTYPES = ("add", "subtract", "multiply"), "fdbBhHiIlLqQ"
 SHORT = 8  # elements of a row from which a longer axis that is across them is no better
+STREAMED = (
+    64 << 20
+)  # bytes of a result that no cache holds: it goes past them where little is read for it
 SQUARE = 64  # elements along each side of a tile where one operand lies across the others
 
 
@@ -212,7 +215,8 @@ class Elementwise:
             strides = [_broadcast_strides(x, shape) for x in arrays]
             if any(of is None for of in strides):
                 return False
-            tables = _elementwise_tables(self.body, shape, strides, len(outputs))
+            dtypes = [x.dtype for x in arrays]
+            tables = _elementwise_tables(self.body, shape, strides, dtypes, len(outputs))
             self.kept = (key, tables)
         buffers = [flat(x, writeable=k < len(outputs)) for k, x in enumerate(arrays)]
         origins = np.array([origin for _, origin in buffers])
@@ -240,7 +244,9 @@ class _Tables:
     arguments: tuple[Any, ...]
 
 
-def _elementwise_tables(body: Body, shape: Shape, strides: Sequence[Any], outputs: int) -> _Tables:
+def _elementwise_tables(
+    body: Body, shape: Shape, strides: Sequence[Any], dtypes: Sequence[np.dtype[Any]], outputs: int
+) -> _Tables:
     axes: list[Axis] = list(zip(shape, *strides, strict=True))
     axes = merge_axes(sorted((a for a in axes if a[0] != 1), key=lambda a: (-abs(a[1]), -a[0])))
     count = len(strides)
@@ -262,8 +268,11 @@ def _elementwise_tables(body: Body, shape: Shape, strides: Sequence[Any], output
     pattern = "".join("c" if s == 1 else "b" if s == 0 else "s" for s in column[1:])
     pattern = "".join("s" if k < outputs and c == "b" else c for k, c in enumerate(pattern))
     outer = [*axes, *blocked]
+    are_streamed = pattern[:outputs] == "c" * outputs and _are_streamed(
+        shape, strides, dtypes, outputs
+    )
     return _Tables(
-        generated(elementwise_source(body, pattern)),
+        generated(elementwise_source(body, pattern, are_streamed)),
         math.prod(n for n, *_ in outer),
         (
             axis_table(outer, count),
@@ -271,6 +280,20 @@ def _elementwise_tables(body: Body, shape: Shape, strides: Sequence[Any], output
             np.array((row[1:], column[1:])),
         ),
     )
+
+
+def _are_streamed(
+    shape: Shape, strides: Sequence[Any], dtypes: Sequence[np.dtype[Any]], outputs: int
+) -> bool:
+    """Whether results are so large that to fetch their lines before they are written takes time: a quarter or
+    more of that of an outer product of 128 MiB (Zen 4). Where as much is read as is written it takes none."""
+    nbytes = [
+        dtype.itemsize * math.prod(n for n, step in zip(shape, of, strict=True) if step != 0)
+        for dtype, of in zip(dtypes, strides, strict=True)
+    ]
+    are_lines = all(dtype.kind != "b" for dtype in dtypes[:outputs])
+    is_little = 2 * sum(nbytes[outputs:]) <= sum(nbytes[:outputs])
+    return are_lines and is_little and min(nbytes[:outputs]) >= STREAMED
 
 
 def _best_column(axes: Sequence[Axis]) -> int:

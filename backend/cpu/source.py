@@ -22,6 +22,7 @@ from ..spec import ArraySpec, own_char
 from .formulas import COMPILED, formula, type_name
 
 DType = np.dtype[Any]
+LINE = 64  # bytes of a cache line
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +55,23 @@ def body_of(
 # ---- elementwise ------------------------------------------------------------------------------
 
 
-def elementwise_source(body: Body, pattern: str) -> str:
+def elementwise_source(body: Body, pattern: str, streams: bool = False) -> str:
     """out[tile, r, j] = body(in[tile, r, j]): `pattern` has a letter for each output, then input.
 
     `sizes` holds the rows and columns of a tile and of the whole; the last two outer axes count
-    blocks of rows and of columns, of which the last may be short.
+    blocks of rows and of columns, of which the last may be short. With `streams`, the columns of each
+    output are contiguous, and whole cache lines go past the caches: a row is computed into a line of
+    memory that stays in them, and written from there.
     """
     outputs, inputs = len(body.outputs), len(body.inputs)
     buffers = [f"o{k}" for k in range(outputs)] + [f"i{k}" for k in range(inputs)]
     inner = [f"v{k} = {_load(f'i{k}', outputs + k, pattern)}" for k in range(inputs)]
     inner += body.lines
-    stores = [f"o{k}[{_index(k, pattern[k])}] = {name}" for k, name in enumerate(body.outputs)]
+    targets = [
+        f"row{k}[j]" if streams else f"o{k}[{_index(k, pattern[k])}]" for k in range(outputs)
+    ]
+    stores = [f"{target} = {name}" for target, name in zip(targets, body.outputs, strict=True)]
+    streamed = range(outputs if streams else 0)
     hoisted = [line for line in inner[:inputs] if "j" not in line.partition("=")[2]]
     inner = [line for line in inner if line not in hoisted]
     return "\n".join(
@@ -75,6 +82,7 @@ def elementwise_source(body: Body, pattern: str) -> str:
             "",
             f"def fused(start, stop, origins, outer, sizes, steps, {', '.join(buffers)}):",
             *_odometer_start("outer", len(buffers)),
+            *(f"    row{k} = np.empty(sizes[2], o{k}.dtype)" for k in streamed),
             "    for _ in range(start, stop):",
             "        n_rows = min(sizes[0], sizes[1] - position[axes - 2] * sizes[0])",
             "        n_columns = min(sizes[2], sizes[3] - position[axes - 1] * sizes[2])",
@@ -87,10 +95,26 @@ def elementwise_source(body: Body, pattern: str) -> str:
             *(f"            {line}" for line in hoisted),
             "            for j in range(n_columns):",
             *(f"                {line}" for line in [*inner, *stores]),
+            *(f"            {line}" for k in streamed for line in _streamed(k)),
             *_odometer_advance("outer", len(buffers), 8),
             "",
         ]
     )
+
+
+def _streamed(k: int) -> list[str]:
+    """The row of output k to where it belongs; from an odd address on as everything else."""
+    return [
+        f"address, size = o{k}.ctypes.data + np.int64(b{k}) * o{k}.itemsize, o{k}.itemsize",
+        f"head = n_columns if address % size else min(n_columns, -address % {LINE} // size)",
+        f"end = n_columns - (n_columns - head) % ({LINE} // size)",
+        "for j in range(head):",
+        f"    o{k}[b{k} + np.uint64(j)] = row{k}[j]",
+        f"for j in range(head, end, {LINE} // size):",
+        f"    stream_line(o{k}, row{k}, b{k} + np.uint64(j), np.uint64(j))",
+        "for j in range(end, n_columns):",
+        f"    o{k}[b{k} + np.uint64(j)] = row{k}[j]",
+    ]
 
 
 def _index(k: int, letter: str, j: str = "j", suffix: str = "") -> str:

@@ -205,7 +205,18 @@ def prepared(
         0 if _are_read_in_place(sizes, tables[2], out.itemsize) else _packed_lines(sizes, lanes)
     )
     scratch = (packed + HIGHEST * WIDEST) * LINE
-    settings = np.array([*sizes, out.nbytes >= FAR, parts, length, out.nbytes, packed * LINE])
+    settings = np.array(
+        [
+            *sizes,
+            out.nbytes >= FAR,
+            parts,
+            length,
+            out.nbytes,
+            packed * LINE,
+            (lhs if is_turned else rhs).nbytes > (1 << 20),
+            out.nbytes > (1 << 20),
+        ]
+    )
     one = is_alone(dims.batch, dims.m, dims.n, dims.k)
     return Prepared(tiles, scratch, _places(sizes, lanes), (*tables, settings), one)
 

@@ -43,6 +43,7 @@ def multiply_strip(line: int) -> Any:
     """
     from llvmlite import ir
     from numba import types
+    from numba.core import cgutils
     from numba.extending import intrinsic
 
     from .panels import _spread
@@ -55,7 +56,7 @@ def multiply_strip(line: int) -> Any:
     def multiply_strip(
         typing: Any, like: Any, height: Any, lines: Any, out: Any, out_rows: Any, out_columns: Any,
         place: Any, left: Any, left_rows: Any, first: Any, of_left: Any, right: Any, of_right: Any,
-        is_packed: Any, depth: Any, columns: Any, adds: Any, streams: Any, later: Any,
+        is_packed: Any, depth: Any, columns: Any, adds: Any, streams: Any, later: Any, fetches: Any,
     ) -> Any:  # fmt: skip
         element, size, parts = number_of(like.dtype)
         vector = ir.VectorType(element, line // size)
@@ -63,7 +64,7 @@ def multiply_strip(line: int) -> Any:
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             height, lines, out, _, _, first_column, left, _, first, _, right, _ = args[1:13]
-            is_packed, depth, columns, adds, streams, _ = args[13:]
+            is_packed, depth, columns, adds, streams, _, fetches = args[13:]
             to_rows, to_columns, of_rows, left_table, right_table, later = (
                 builder.inttoptr(args[at], word.as_pointer()) for at in (4, 5, 8, 10, 12, 18)
             )
@@ -193,6 +194,14 @@ def multiply_strip(line: int) -> Any:
                                     else:
                                         masked_store(builder, total, target, mask, size)
 
+            with builder.if_then(fetches), cgutils.for_range(builder, height) as row:
+                place_of_row = builder.load(builder.gep(to_rows, (builder.add(first, row.index),)))
+                with cgutils.for_range(builder, lines) as column:
+                    at_line = builder.add(first_column, builder.mul(column.index, number(lanes)))
+                    to_line = builder.load(builder.gep(to_columns, (at_line,)))
+                    target = builder.add(builder.add(out, place_of_row), to_line)
+                    prefetch(builder, target, to_write=True)
+
             end = builder.append_basic_block("multiplied")
             case = builder.add(builder.mul(height, number(most)), lines)
             case = builder.select(is_packed, case, builder.neg(case))
@@ -209,7 +218,7 @@ def multiply_strip(line: int) -> Any:
             return context.get_dummy_value()
 
         i, truth = types.int64, types.boolean
-        return types.void(like, *[i] * 12, truth, i, i, truth, truth, i), emit
+        return types.void(like, *[i] * 12, truth, i, i, truth, truth, i, truth), emit
 
     return multiply_strip
 
@@ -333,6 +342,23 @@ def turn_lines(line: int) -> Any:
     return turn_lines
 
 
+def bring_near() -> Any:
+    """bring_near(address): the cache line there is fetched to the second of the caches while the caller goes
+    on. It may be nobody's."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def bring_near(typing: Any, address: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            prefetch(builder, args[0], cache=2)
+            return context.get_dummy_value()
+
+        return types.void(types.int64), emit
+
+    return bring_near
+
+
 def copy_element(adds: bool) -> Any:
     """copy_element, add_element(like, to, src): one element at the address src to the address to, or to the
     element there."""
@@ -369,15 +395,15 @@ def number_of(dtype: Any) -> tuple[Any, int, int]:
     return _element(dtype), dtype.bitwidth // 8, 1
 
 
-def prefetch(builder: Any, address: Any) -> None:
-    """Have the line at this address brought near; one that is nobody's does no harm."""
+def prefetch(builder: Any, address: Any, to_write: bool = False, cache: int = 1) -> None:
+    """Have the line at this address brought to that cache; one that is nobody's does no harm."""
     from llvmlite import ir
     from numba.core import cgutils
 
     pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), (pointer, word, word, word))
     fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    numbers = (ir.Constant(word, n) for n in (0, 3, 1))  # to read, to keep, of data
+    numbers = (ir.Constant(word, n) for n in (int(to_write), 4 - cache, 1))  # of data
     builder.call(fetch, (builder.inttoptr(address, pointer), *numbers))
 
 

@@ -19,6 +19,7 @@ HIGHEST: Any = None
 LATER: Any = None
 WIDEST: Any = None
 add_element: Any = None
+bring_near: Any = None
 copy_element: Any = None
 multiply_strip: Any = None
 pack_rows: Any = None
@@ -111,10 +112,18 @@ def multiply_tiles(
             for j in range(n_j, n_j + lanes):  # what stands beyond the edge
                 places[3, j] = places[3, n_j - 1]
             known_j = j0
+        next_right = of_right
+        if tile + 1 < stop and across == 1:
+            rest = (tile + 1) // (down * shares)
+            next_right = right
+            for axis in range(batch.shape[1] - 1, -1, -1):
+                next_right += rest % batch[0, axis] * batch[3, axis]
+                rest //= batch[0, axis]
         all_lines = (n_j + lanes - 1) // lanes
         strips = (all_lines + WIDEST - 1) // WIDEST
         for k0 in range(first_k, last_k, chunk):
             n_k, adds = min(chunk, last_k - k0), k0 > first_k
+            fetches = n_k >= 32 and sizes[12] == 1
             if k0 != known_k:
                 walk(contracted, k0, n_k, places[4], places[5])
                 known_k = k0
@@ -137,6 +146,19 @@ def multiply_tiles(
                             strip, packed + ((first - line) * n_k + k * lines) * LINE, lines * LINE, lines,
                             of_right + places[3, c], right_offsets, k, min(ROWS, n_k - k), n_j - c,
                         )  # fmt: skip
+                after, after_lines = 0, 0
+                if near and direct < g + group and sizes[11] == 1:
+                    if g + GROUP < strips:
+                        first = (g + GROUP) * all_lines // strips
+                        after = of_right + places[3, first * lanes]
+                        after_lines = min(g + 2 * GROUP, strips) * all_lines // strips - first
+                    elif next_right != of_right and last_k - k0 <= chunk:
+                        after = next_right + places[3, 0]
+                        after_lines = min(GROUP, strips) * all_lines // strips
+                bands = (n_i + highest - 1) // highest
+                ahead, at_once = n_k, 0
+                if after_lines:
+                    ahead, at_once = 0, n_k // (group * bands) + 1
                 for s in range(g, g + group):
                     first, last = s * all_lines // strips, (s + 1) * all_lines // strips
                     lines, j = last - first, first * lanes
@@ -158,9 +180,13 @@ def multiply_tiles(
                         is_streamed &= (to + places[2, j + at]) % LINE == 0
                         for c in range(j + at + 1, j + min(at + lanes, count)):
                             is_direct &= places[2, c] == places[2, c - 1] + size
-                    bands = (n_i + highest - 1) // highest
                     i = 0
                     for band in range(bands):
+                        if ahead < n_k:
+                            for k in range(ahead, min(ahead + at_once, n_k)):
+                                for x in range(after_lines):
+                                    bring_near(after + places[5, k] + x * LINE)
+                            ahead += at_once
                         height = (n_i - i + bands - band - 1) // (bands - band)
                         # rows of the next band, or the first ones of what is contracted next
                         for r in range(LATER):
@@ -175,13 +201,13 @@ def multiply_tiles(
                             multiply_strip(
                                 strip, height, lines, to, to_rows, to_columns, j, of_left, of_rows, i,
                                 left_offsets, source, right_offsets, s >= direct, n_k, count, adds,
-                                is_streamed, later,
+                                is_streamed, later, fetches and not is_streamed,
                             )  # fmt: skip
                         else:
                             multiply_strip(
                                 strip, height, lines, sums, sums_rows, sums_columns, 0, of_left,
                                 of_rows + 8 * i, 0, left_offsets, source, right_offsets, s >= direct,
-                                n_k, lines * lanes, False, False, later,
+                                n_k, lines * lanes, False, False, later, False,
                             )  # fmt: skip
                             for r in range(height):
                                 add_line(

@@ -57,6 +57,7 @@ def intrinsics() -> dict[str, Any]:
         "WIDEST": widest,
         "multiply_strip": registers.multiply_strip(LINE),
         "pack_rows": registers.pack_rows(LINE),
+        "bring_near": registers.bring_near(),
         "turn_lines": registers.turn_lines(LINE),
         "copy_element": registers.copy_element(adds=False),
         "add_element": registers.copy_element(adds=True),
