@@ -11,11 +11,12 @@ import pytest
 
 import einloom
 from einloom import options
-from einloom.backend.cpu import cpu
+from einloom.backend.cpu import cpu, fused
 from einloom.backend.outer import ENOUGH, LITTLE, Lines, lines_of
 from einloom.backend.spec import ArraySpec
 
 A, B, C, D = range(4)
+SOME = ["f4", "c8", "i8", "i4", "u2", "b", "?"]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,52 @@ def test_every_order_of_the_result(dtype: str, rng: np.random.Generator) -> None
         out = np.zeros(want.shape[::-1], want.dtype).T
         assert kernel(x, y, out=out) is out
         np.testing.assert_allclose(out, want, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["f8", "c16", *(pytest.param(x, marks=pytest.mark.slow) for x in SOME)]
+)
+def test_results_past_the_caches(dtype: str, rng: np.random.Generator) -> None:
+    """Rows that begin and end anywhere in a cache line, in addresses of an element and between; nothing
+    beside them is written."""
+    with pytest.MonkeyPatch.context() as patch, options(small=0):
+        patch.setattr(fused, "STREAMED", 0)
+        for lhs, rhs, out in (("i", "j", "ij"), ("i", "j", "ji"), ("ai", "aj", "aij")):
+            for n_i, n_j in ((3, 2500), (70, 61), (2, 5), (1, 64)):
+                sizes = {"a": 3, "i": n_i, "j": n_j}
+                x, y = (
+                    rng.integers(-4, 5, [sizes[k] for k in term]).astype(dtype)
+                    for term in (lhs, rhs)
+                )
+                equation = f"{lhs},{rhs}->{out}"
+                want = np.einsum(equation, x, y)
+                run = einloom.compile(equation, x, y, order="C")
+                np.testing.assert_array_equal(run(x, y), want)
+                room = np.full(want.nbytes + 256, 77, np.uint8)
+                for offset in (64, 64 + want.itemsize, 64 + want.itemsize // 2):
+                    room[...] = 77
+                    start = -room.ctypes.data % 64 + offset
+                    target = room[start : start + want.nbytes].view(dtype).reshape(want.shape)
+                    np.testing.assert_array_equal(run(x, y, out=target), want)
+                    assert (room[:start] == 77).all()
+                    assert (room[start + want.nbytes :] == 77).all()
+
+
+@pytest.mark.parametrize(
+    ("operands", "dtype", "expected"),
+    [
+        (((-1, 1), (1, -1)), "f8", True),
+        (((-1, 1), (-1, -1)), "f8", False),  # as much is read
+        (((-1, 1), (1, -1)), "?", False),  # no lines of such are stored
+        (((-1, 1), (1, 8)), "f8", False),  # a cache may hold it
+    ],
+)
+def test_what_goes_past_the_caches(operands: Any, dtype: str, expected: bool) -> None:
+    n = math.isqrt(fused.STREAMED // np.dtype(dtype).itemsize) + 1
+    shape = tuple(max(n if k < 0 else k for k in sizes) for sizes in zip(*operands, strict=True))
+    strides = [[0 if k == 1 else 1 for k in sizes] for sizes in (shape, *operands)]
+    dtypes = [np.dtype(dtype)] * 3
+    assert fused._are_streamed(shape, strides, dtypes, 1) is expected
 
 
 def test_complex_kernels_come_only_where_they_are_asked_for(rng: np.random.Generator) -> None:

@@ -106,6 +106,23 @@ def test_results_past_the_caches(dtype: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_what_no_core_holds(dtype: str, rng: np.random.Generator) -> None:
+    """Packed strips of the next group, or of the next of a batch, are brought near, and where sums go: with
+    batches of one axis and of several, in several parts of sums, and read where they lie."""
+    batches = [((), ()), ((0,), (0,)), ((0, 1), (1, 0))]
+    for batch in batches:
+        for m, n, k in ((30, 70, 90), (50, 400, 70), (26, 90, 300), (9, 48, 40)):
+            ahead = (3, 2)[: len(batch[0])]
+            call = dot(
+                (*ahead, m, k), (*ahead[::-1], k, n), batch, ((len(ahead) + 1,), (len(ahead),))
+            )
+            arrays = operands(call, dtype, "C", rng)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(strips, "NEARBY", -1)
+                near(in_strips(call, *arrays), call, *arrays)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_lines_and_turned_lines(dtype: str, rng: np.random.Generator) -> None:
     for call in LINES:
         for layout in ("C", "unaligned"):
@@ -120,6 +137,7 @@ def test_lines_and_turned_lines(dtype: str, rng: np.random.Generator) -> None:
     tile=st.sampled_from([(1, 1), (3, 5), (8, 24), (256, 512)]),
     part=st.sampled_from([1, 3, 256]),
     layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 2, st.sampled_from(OUT_LAYOUTS)),
+    nearby=st.sampled_from([-1, strips.NEARBY]),
     threads=st.sampled_from([1, 3]),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -129,6 +147,7 @@ def test_any_sizes_and_strides(
     tile: tuple[int, int],
     part: int,
     layouts: tuple[str, str, str],
+    nearby: int,
     threads: int,
     seed: int,
 ) -> None:
@@ -151,6 +170,7 @@ def test_any_sizes_and_strides(
     with pytest.MonkeyPatch.context() as patch, options(threads=threads):
         patch.setattr(strips, "TILE", tile)
         patch.setattr(strips, "PART", part)
+        patch.setattr(strips, "NEARBY", nearby)
         patch.setattr(strips, "is_alone", lambda *_: False)
         patch.setattr(strips, "LEAST", 1)
         assert in_strips(call, lhs, rhs, out=out) is out

@@ -25,8 +25,8 @@ def block_size() -> tuple[int, int]:
 
 def multiply_strip(line: int) -> Any:
     """multiply_strip(like, height, lines, out, out_rows, out_columns, place, left, left_rows, first, of_left,
-    right, of_right, is_packed, depth, columns, adds, streams, later): for i < height and j < columns, which
-    fill so many lines,
+    right, of_right, is_packed, depth, columns, adds, streams, later, fetches): for i < height and j <
+    columns, which fill so many lines,
 
     out[out_rows[first + i] + j] (+)= sum_k left[left_rows[first + i] + of_left[k]] * right[of_right[k] + j]
 
@@ -37,9 +37,10 @@ def multiply_strip(line: int) -> Any:
     all of which must then start on cache lines, whole lines go past the caches. A product and its sum may be
     one operation.
 
-    What comes next is brought near meanwhile: left[later[k % LATER] + of_left[k]], where `later` are offsets
-    of rows (those of one row share a line where contracted elements are neighbours), and of `right`, if it
-    is not packed, as many lines behind those that are read.
+    With `fetches`, the lines that will be written are brought near at the beginning: stores would wait for
+    them one after another. What comes next is brought near meanwhile: left[later[k % LATER] + of_left[k]],
+    where `later` are offsets of rows (those of one row share a line where contracted elements are
+    neighbours), and of `right`, if it is not packed, as many lines behind those that are read.
     """
     from llvmlite import ir
     from numba import types

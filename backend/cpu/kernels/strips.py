@@ -13,6 +13,7 @@ NEAR = (
     1 << 15
 )  # bytes of the right operand that stay in L1: nothing needs to be packed there, either
 GROUP = 4  # strips that are packed together, so that rows are read by hundreds of bytes
+DEEP = 32  # contracted elements from which there is time to bring near where sums are written
 
 # put here before a kernel is compiled; see panels.py and registers.py
 HIGHEST: Any = None
@@ -49,9 +50,10 @@ def multiply_tiles(
     rows: Any,  # [3, axes]: sizes, strides in out and left
     columns: Any,  # [3, axes]: sizes, strides in out and right
     contracted: Any,  # [3, axes]: sizes, strides in left and right
-    sizes: Any,  # [11]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
+    sizes: Any,  # [13]: m, n, k; of a tile rows, columns; contracted elements of a strip; 1 where what is
     # written whole goes past the caches; parts of an element, 2 of a complex one; contracted elements of a
-    # share of the sums, and bytes between results of such shares; bytes of strips that are packed
+    # share of the sums, and bytes between results of such shares; bytes of strips that are packed; 1 where
+    # the right operand, and where the result, lies in no cache of a core: it is brought near before its turn
     strip: Any,  # scratch: strips of the right operand, and a block of sums
     places: Any,  # scratch [9, ...]: offsets of rows, columns, contracted elements in two arrays each; of
     # rows and columns of the block of sums; of rows that come next
@@ -85,6 +87,9 @@ def multiply_tiles(
         places[7, c] = c * size
     down, across = (m + tile_rows - 1) // tile_rows, (n + tile_columns - 1) // tile_columns
     shares = (sizes[2] + sizes[8] - 1) // sizes[8]
+    # whether a tile packs what the next of a batch has at the same places, and that is far
+    packs_far = sizes[11] == 1 and across == 1 and min(tile_rows, m) > FEW
+    packs_far = packs_far and min(tile_columns, n) * min(chunk, sizes[2]) * size > NEAR
     known_i, known_j, known_k = -1, -1, -1
     rows_are_lines = True
     for tile in range(start, stop):
@@ -113,7 +118,7 @@ def multiply_tiles(
                 places[3, j] = places[3, n_j - 1]
             known_j = j0
         next_right = of_right
-        if tile + 1 < stop and across == 1:
+        if packs_far and tile + 1 < stop:
             rest = (tile + 1) // (down * shares)
             next_right = right
             for axis in range(batch.shape[1] - 1, -1, -1):
@@ -123,7 +128,7 @@ def multiply_tiles(
         strips = (all_lines + WIDEST - 1) // WIDEST
         for k0 in range(first_k, last_k, chunk):
             n_k, adds = min(chunk, last_k - k0), k0 > first_k
-            fetches = n_k >= 32 and sizes[12] == 1
+            fetches = n_k >= DEEP and sizes[12] == 1
             if k0 != known_k:
                 walk(contracted, k0, n_k, places[4], places[5])
                 known_k = k0
@@ -146,6 +151,7 @@ def multiply_tiles(
                             strip, packed + ((first - line) * n_k + k * lines) * LINE, lines * LINE, lines,
                             of_right + places[3, c], right_offsets, k, min(ROWS, n_k - k), n_j - c,
                         )  # fmt: skip
+                # what is packed next is brought near a few rows at a time, while these strips are multiplied
                 after, after_lines = 0, 0
                 if near and direct < g + group and sizes[11] == 1:
                     if g + GROUP < strips:
