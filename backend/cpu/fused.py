@@ -42,6 +42,7 @@ SHORT = 8  # elements of a row from which a longer axis that is across them is n
 STREAMED = (
     64 << 20
 )  # bytes of a result that no cache holds: it goes past them where little is read for it
+ROW = 1 << 10  # bytes of a row from which that is tried
 SQUARE = 64  # elements along each side of a tile where one operand lies across the others
 
 
@@ -268,9 +269,10 @@ def _elementwise_tables(
     pattern = "".join("c" if s == 1 else "b" if s == 0 else "s" for s in column[1:])
     pattern = "".join("s" if k < outputs and c == "b" else c for k, c in enumerate(pattern))
     outer = [*axes, *blocked]
-    are_streamed = pattern[:outputs] == "c" * outputs and _are_streamed(
-        shape, strides, dtypes, outputs
-    )
+    # rows of some lines: of shorter ones most lines are not whole
+    are_rows = columns * min(x.itemsize for x in dtypes[:outputs]) >= ROW
+    are_lines = are_rows and pattern[:outputs] == "c" * outputs
+    are_streamed = are_lines and _are_streamed(shape, strides, dtypes, outputs)
     return _Tables(
         generated(elementwise_source(body, pattern, are_streamed)),
         math.prod(n for n, *_ in outer),

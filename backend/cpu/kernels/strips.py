@@ -158,7 +158,7 @@ def multiply_tiles(
                         first = (g + GROUP) * all_lines // strips
                         after = of_right + places[3, first * lanes]
                         after_lines = min(g + 2 * GROUP, strips) * all_lines // strips - first
-                    elif next_right != of_right and last_k - k0 <= chunk:
+                    elif next_right != of_right and n_k == sizes[2]:
                         after = next_right + places[3, 0]
                         after_lines = min(GROUP, strips) * all_lines // strips
                 bands = (n_i + highest - 1) // highest
