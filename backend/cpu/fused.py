@@ -2,7 +2,8 @@
 
     generated   every step has a formula: one compiled kernel reads each input once, writes each output
                 once, and keeps everything between in registers; reductions keep their accumulators in
-                L1. No memory but tables and, in each thread, the accumulators of a reduction.
+                L1. No memory but tables and, in each thread, the accumulators of a reduction, or a row of
+                each result that goes past the caches.
     blocks      some step has none (exponentials, half precisions, ...): NumPy's vectorised loops on
                 blocks that stay in cache, BLOCK bytes for each value alive in each thread.
     declined    such a step before a reduction: `bind_fused` returns None and the ops run one by one.
@@ -39,9 +40,9 @@ COLUMNS = 2048  # elements of a tile's row where all operands are contiguous
 # what NumPy and a kernel compute to the same numbers, of which dtypes
 ALIKE, ALIKE_DTYPES = ("add", "subtract", "multiply"), "fdbBhHiIlLqQ"
 SHORT = 8  # elements of a row from which a longer axis that is across them is no better
-STREAMED = (
-    64 << 20
-)  # bytes of a result that no cache holds: it goes past them where little is read for it
+# bytes of a result that goes past the caches where little is read for it: last caches are mostly smaller, and
+# from one that holds it what comes next would read it sooner
+STREAMED = 64 << 20
 ROW = 1 << 10  # bytes of a row from which that is tried
 SQUARE = 64  # elements along each side of a tile where one operand lies across the others
 
@@ -113,7 +114,9 @@ def fused_scratch_bytes(
             results += sum(values[k].nbytes for k in plan.outputs) + blocks
         return results + sum(plan.inputs[k].nbytes for k in foreign)
     if not foreign and body_of(values, plan.steps, plan.outputs) is not None:
-        return 0
+        results = plan.output_specs()
+        rows = COLUMNS * sum(spec.dtype.itemsize for spec in results)
+        return threads * rows if all(spec.nbytes >= STREAMED for spec in results) else 0
     elements = BLOCK // max(spec.dtype.itemsize for spec in (*plan.inputs, *plan.output_specs()))
     width = sum(dtype.itemsize for dtype in _scratch(plan, values)[1])
     return threads * min(elements, math.prod(plan.shape)) * width + temporaries
@@ -287,8 +290,9 @@ def _elementwise_tables(
 def _are_streamed(
     shape: Shape, strides: Sequence[Any], dtypes: Sequence[np.dtype[Any]], outputs: int
 ) -> bool:
-    """Whether results are so large that to fetch their lines before they are written takes time: a quarter or
-    more of that of an outer product of 128 MiB (Zen 4). Where as much is read as is written it takes none."""
+    """Whether results are so large that to fetch their lines before they are written takes time: a fifth to
+    two fifths of that of an outer product of 128 MiB (Zen 4). A product of two factors of that size took as
+    long either way; between the two nothing was measured."""
     nbytes = [
         dtype.itemsize * math.prod(n for n, step in zip(shape, of, strict=True) if step != 0)
         for dtype, of in zip(dtypes, strides, strict=True)

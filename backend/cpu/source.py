@@ -2,7 +2,8 @@
 
 Two shapes of loops, both over tiles that threads share. Operands are flat buffers; rank and strides
 reach the kernel as numbers, so that a text is compiled once for its steps and dtypes, and for which
-operands are contiguous ("c"), constant ("b") or strided ("s") along the columns.
+operands are contiguous ("c"), constant ("b") or strided ("s") along the columns; and once more for results
+that go past the caches.
 
 Indices are unsigned: a signed one costs a test for counting from the end, and no vectors.
 """
@@ -60,8 +61,8 @@ def elementwise_source(body: Body, pattern: str, streams: bool = False) -> str:
 
     `sizes` holds the rows and columns of a tile and of the whole; the last two outer axes count
     blocks of rows and of columns, of which the last may be short. With `streams`, the columns of each
-    output are contiguous, and whole cache lines go past the caches: a row is computed into a line of
-    memory that stays in them, and written from there.
+    output are contiguous, and whole cache lines go past the caches: a row is computed into scratch that
+    stays in them, and written from there.
     """
     outputs, inputs = len(body.outputs), len(body.inputs)
     buffers = [f"o{k}" for k in range(outputs)] + [f"i{k}" for k in range(inputs)]
@@ -103,7 +104,8 @@ def elementwise_source(body: Body, pattern: str, streams: bool = False) -> str:
 
 
 def _streamed(k: int) -> list[str]:
-    """The row of output k to where it belongs; from an odd address on as everything else."""
+    """The row of output k from scratch to where it belongs. Elements that lie between multiples of their
+    size, as complex ones may, fill no whole cache line: they are stored one by one."""
     return [
         f"address, size = o{k}.ctypes.data + np.int64(b{k}) * o{k}.itemsize, o{k}.itemsize",
         f"head = n_columns if address % size else min(n_columns, -address % {LINE} // size)",

@@ -32,7 +32,9 @@ from .workspaces import WORKSPACES
 # rows of a block of sums and lines of its columns, at most; see registers.py. Where blocks are smaller, tiles
 # are whole in these all the same: bands of rows are as even there
 HIGHEST, WIDEST = 7, STRIP_LINES
-NEARBY = 1 << 20  # bytes that a core's own cache holds: more is brought near before its turn
+OWN_CACHE = (
+    1 << 20
+)  # bytes of the second cache of a core (Zen 4): more is brought near before its turn
 TABLES = 9 * 8  # bytes for each place of the tables of offsets
 LEAST = 1 << 17  # multiplications of a tile, at least, where tiles are cut for the sake of threads
 EVEN = 1.25  # times an equal share, which a thread may have
@@ -208,8 +210,8 @@ def prepared(
     scratch = (packed + HIGHEST * WIDEST) * LINE
     right = lhs if is_turned else rhs
     settings = np.array(
-        [*sizes, out.nbytes >= FAR, parts, length, out.nbytes, packed * LINE, right.nbytes > NEARBY,
-         out.nbytes > NEARBY]
+        [*sizes, out.nbytes >= FAR, parts, length, out.nbytes, packed * LINE, right.nbytes > OWN_CACHE,
+         out.nbytes > OWN_CACHE]
     )  # fmt: skip
     one = is_alone(dims.batch, dims.m, dims.n, dims.k)
     return Prepared(tiles, scratch, _places(sizes, lanes), (*tables, settings), one)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import permutations
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import einloom
 from einloom import options
 from einloom.backend.cpu import cpu, fused
+from einloom.backend.fusion import ElementwiseFusionPlan, FusionStep
 from einloom.backend.outer import ENOUGH, LITTLE, Lines, lines_of
 from einloom.backend.spec import ArraySpec
 
@@ -114,12 +117,11 @@ def test_every_order_of_the_result(dtype: str, rng: np.random.Generator) -> None
     "dtype", ["f8", "c16", *(pytest.param(x, marks=pytest.mark.slow) for x in SOME)]
 )
 def test_results_past_the_caches(dtype: str, rng: np.random.Generator) -> None:
-    """Rows that begin and end anywhere in a cache line, in addresses of an element and between; nothing
-    beside them is written."""
-    with pytest.MonkeyPatch.context() as patch, options(small=0):
-        patch.setattr(fused, "STREAMED", 0)
+    """Rows that begin and end anywhere in a cache line, of less than a line and of one, and in addresses
+    between elements; nothing beside them is written."""
+    with _past_the_caches() as kernels, options(small=0):
         for lhs, rhs, out in (("i", "j", "ij"), ("i", "j", "ji"), ("ai", "aj", "aij")):
-            for n_i, n_j in ((3, 2500), (70, 61), (2, 5), (1, 64)):
+            for n_i, n_j in ((3, 2500), (70, 61), (40, 9), (40, 16), (9, 8), (64, 64)):
                 sizes = {"a": 3, "i": n_i, "j": n_j}
                 x, y = (
                     rng.integers(-4, 5, [sizes[k] for k in term]).astype(dtype)
@@ -137,6 +139,52 @@ def test_results_past_the_caches(dtype: str, rng: np.random.Generator) -> None:
                     np.testing.assert_array_equal(run(x, y, out=target), want)
                     assert (room[:start] == 77).all()
                     assert (room[start + want.nbytes :] == 77).all()
+    assert any(kernels) == (dtype != "?")
+
+
+def test_several_results_past_the_caches(rng: np.random.Generator) -> None:
+    """Of two sizes of elements; and one over what is read."""
+    z = ArraySpec(np.dtype("f8"), (50, 77))
+    steps = (
+        FusionStep("multiply", (0, 1)),
+        FusionStep("cast", (2,), {"dtype": "float32"}),
+    )
+    with _past_the_caches() as kernels, options(small=0):
+        both = cpu().fuse(ElementwiseFusionPlan((z, z), steps, (2, 3)))
+        over = cpu().fuse(ElementwiseFusionPlan((z, z), (FusionStep("multiply", (0, 1)),), (2,)))
+        assert both is not None
+        assert over is not None
+        left, right = rng.random((50, 1)), rng.random((1, 77))
+        product, rounded = both(left, right)
+        np.testing.assert_array_equal(product, left * right)
+        np.testing.assert_array_equal(rounded, (left * right).astype("f4"))
+        want = product * right
+        assert over(product, right, out=product) is product
+        np.testing.assert_array_equal(product, want)
+    assert len(kernels) == 2
+    assert all(kernels)
+
+
+@contextmanager
+def _past_the_caches() -> Iterator[list[bool]]:
+    """Whatever the sizes, but for truth values; gives whether each kernel that is made writes so."""
+    made: list[bool] = []
+    text = fused.elementwise_source
+
+    def source(body: Any, pattern: str, streams: bool) -> str:
+        made.append(streams)
+        found = text(body, pattern, streams)
+        assert ("stream_line" in found) == streams
+        return found
+
+    def are_streamed(shape: Any, strides: Any, dtypes: Any, outputs: int) -> bool:
+        return all(dtype.kind != "b" for dtype in dtypes[:outputs])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused, "ROW", 0)
+        patch.setattr(fused, "_are_streamed", are_streamed)
+        patch.setattr(fused, "elementwise_source", source)
+        yield made
 
 
 @pytest.mark.parametrize(

@@ -107,19 +107,26 @@ def test_results_past_the_caches(dtype: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_no_core_holds(dtype: str, rng: np.random.Generator) -> None:
-    """Packed strips of the next group, or of the next of a batch, are brought near, and where sums go: with
-    batches of one axis and of several, in several parts of sums, and read where they lie."""
-    batches = [((), ()), ((0,), (0,)), ((0, 1), (1, 0))]
-    for batch in batches:
-        for m, n, k in ((30, 70, 90), (50, 400, 70), (26, 90, 300), (9, 48, 40)):
-            ahead = (3, 2)[: len(batch[0])]
-            call = dot(
-                (*ahead, m, k), (*ahead[::-1], k, n), batch, ((len(ahead) + 1,), (len(ahead),))
-            )
-            arrays = operands(call, dtype, "C", rng)
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(strips, "NEARBY", -1)
-                near(in_strips(call, *arrays), call, *arrays)
+    """Results are the same where the next strips and where sums go are brought near: next groups, next
+    products of a batch (one thread has them all) with strides of all kinds, several parts of sums, and
+    strips that are read where they lie."""
+    for batch in (((), ()), ((0,), (0,)), ((0, 1), (1, 0))):
+        ahead = (3, 2)[: len(batch[0])]
+        contracting = (len(ahead) + 1,), (len(ahead),)
+        for m, n, k in ((30, 110, 90), (50, 400, 70), (26, 90, 300), (9, 48, 40)):
+            call = dot((*ahead, m, k), (*ahead[::-1], k, n), batch, contracting)
+            for layout in ("C", "F", "reversed", "unaligned"):
+                arrays = operands(call, dtype, layout, rng)
+                for threads in (1, 2):
+                    with pytest.MonkeyPatch.context() as patch, options(threads=threads):
+                        patch.setattr(strips, "OWN_CACHE", -1)
+                        near(in_strips(call, *arrays), call, *arrays)
+        if ahead:  # the same operand for each of a batch
+            lhs, rhs = operands(call, dtype, "C", rng)
+            rhs = np.broadcast_to(rhs[(0,) * len(ahead)], rhs.shape)
+            with pytest.MonkeyPatch.context() as patch, options(threads=1):
+                patch.setattr(strips, "OWN_CACHE", -1)
+                near(in_strips(call, lhs, rhs), call, lhs, rhs)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -137,7 +144,6 @@ def test_lines_and_turned_lines(dtype: str, rng: np.random.Generator) -> None:
     tile=st.sampled_from([(1, 1), (3, 5), (8, 24), (256, 512)]),
     part=st.sampled_from([1, 3, 256]),
     layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 2, st.sampled_from(OUT_LAYOUTS)),
-    nearby=st.sampled_from([-1, strips.NEARBY]),
     threads=st.sampled_from([1, 3]),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -147,7 +153,6 @@ def test_any_sizes_and_strides(
     tile: tuple[int, int],
     part: int,
     layouts: tuple[str, str, str],
-    nearby: int,
     threads: int,
     seed: int,
 ) -> None:
@@ -170,7 +175,6 @@ def test_any_sizes_and_strides(
     with pytest.MonkeyPatch.context() as patch, options(threads=threads):
         patch.setattr(strips, "TILE", tile)
         patch.setattr(strips, "PART", part)
-        patch.setattr(strips, "NEARBY", nearby)
         patch.setattr(strips, "is_alone", lambda *_: False)
         patch.setattr(strips, "LEAST", 1)
         assert in_strips(call, lhs, rhs, out=out) is out

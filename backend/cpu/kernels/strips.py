@@ -13,7 +13,7 @@ NEAR = (
     1 << 15
 )  # bytes of the right operand that stay in L1: nothing needs to be packed there, either
 GROUP = 4  # strips that are packed together, so that rows are read by hundreds of bytes
-DEEP = 32  # contracted elements from which there is time to bring near where sums are written
+AWAITED = 32  # contracted elements from which there is time to bring near where sums are written
 
 # put here before a kernel is compiled; see panels.py and registers.py
 HIGHEST: Any = None
@@ -117,7 +117,7 @@ def multiply_tiles(
             for j in range(n_j, n_j + lanes):  # what stands beyond the edge
                 places[3, j] = places[3, n_j - 1]
             known_j = j0
-        next_right = of_right
+        next_right = of_right  # as long as no other operand comes next
         if packs_far and tile + 1 < stop:
             rest = (tile + 1) // (down * shares)
             next_right = right
@@ -128,7 +128,7 @@ def multiply_tiles(
         strips = (all_lines + WIDEST - 1) // WIDEST
         for k0 in range(first_k, last_k, chunk):
             n_k, adds = min(chunk, last_k - k0), k0 > first_k
-            fetches = n_k >= DEEP and sizes[12] == 1
+            fetches = n_k >= AWAITED and sizes[12] == 1
             if k0 != known_k:
                 walk(contracted, k0, n_k, places[4], places[5])
                 known_k = k0

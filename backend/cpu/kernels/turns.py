@@ -92,13 +92,10 @@ def prefetch_pair(line: int, writes: bool) -> Any:
 
 
 def _prefetch(builder: Any, base: Any, start: Any, writes: bool) -> None:
-    from llvmlite import ir
+    from .registers import prefetch
 
-    word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), (byte, word, word, word))
-    hints = [ir.Constant(word, k) for k in (int(writes), 2, 1)]  # 2: not to the first cache
-    place = builder.bitcast(builder.gep(base, (start,)), byte)
-    builder.call(_declared(builder, kind, "llvm.prefetch.p0"), (place, *hints))
+    address = builder.ptrtoint(builder.gep(base, (start,)), _index(0).type)
+    prefetch(builder, address, writes, cache=2)
 
 
 def gather_line(line: int) -> Any:
