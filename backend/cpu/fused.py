@@ -114,9 +114,9 @@ def fused_scratch_bytes(
             results += sum(values[k].nbytes for k in plan.outputs) + blocks
         return results + sum(plan.inputs[k].nbytes for k in foreign)
     if not foreign and body_of(values, plan.steps, plan.outputs) is not None:
-        results = plan.output_specs()
-        rows = COLUMNS * sum(spec.dtype.itemsize for spec in results)
-        return threads * rows if all(spec.nbytes >= STREAMED for spec in results) else 0
+        made = plan.output_specs()
+        row = COLUMNS * sum(spec.dtype.itemsize for spec in made)
+        return threads * row if all(spec.nbytes >= STREAMED for spec in made) else 0
     elements = BLOCK // max(spec.dtype.itemsize for spec in (*plan.inputs, *plan.output_specs()))
     width = sum(dtype.itemsize for dtype in _scratch(plan, values)[1])
     return threads * min(elements, math.prod(plan.shape)) * width + temporaries
