@@ -160,7 +160,13 @@ def disk_cache() -> type[Any]:
             if content[:4] != _sum_of(content[4:]):
                 self._give_up(path, "its checksum is another")
                 return None
-            return pickle.loads(content[4:])
+            try:
+                return pickle.loads(content[4:])
+            except (
+                Exception
+            ) as error:  # whatever it is, of another installation, say: kernels can be compiled
+                self._give_up(path, f"{type(error).__name__}: {error}")
+                return None
 
         def _give_up(self, path: str, why: str) -> None:
             log.warning("%s is damaged (%s): kernels are compiled again", path, why)
@@ -263,6 +269,7 @@ def _stamp(beside: Path | None) -> str:
     return source_stamp(beside)
 
 
+PACKAGE = __name__.removesuffix(".backend.cpu.kernel_files")
 COMPILE = ("jit.py", "apart.py", "bare.py", "entries.py", Path(__file__).name)
 
 
@@ -270,11 +277,12 @@ def source_stamp(beside: Path | None = None) -> str:
     """What compiled kernels depend on: their sources, those of what compiles and keeps them, einloom, numba,
     llvmlite, and what numba is told by variables of the environment.
 
-    And those of another folder. The CPU is in numba's own key.
+    And those of another folder. The package's name is in it, since what is kept names modules: a copy under
+    another name has files of its own. The CPU is in numba's own key.
     """
     import hashlib
 
-    versions = f"{_version()} {_release('numba')} {_release('llvmlite')} {_settings()}"
+    versions = f"{PACKAGE} {_version()} {_release('numba')} {_release('llvmlite')} {_settings()}"
     digest = hashlib.sha256(versions.encode())
     here = Path(__file__)
     for file in sorted(
@@ -311,5 +319,4 @@ def _release(package: str) -> str:
 
 
 def _version() -> str:
-    package = __name__.partition(".")[0]
-    return str(import_module(package).__version__)
+    return str(import_module(PACKAGE).__version__)

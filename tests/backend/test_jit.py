@@ -173,7 +173,10 @@ def test_versions_change_the_stamp(monkeypatch: pytest.MonkeyPatch) -> None:
             kernel_files, "_release", lambda name, changed=changed: changed.get(name, release(name))
         )
         stamps.append(source_stamp())
-    assert len(set(stamps)) == 4
+    monkeypatch.setattr(kernel_files, "PACKAGE", "another")  # the same version by another name
+    monkeypatch.setitem(sys.modules, "another", sys.modules["einloom"])
+    stamps.append(source_stamp())
+    assert len(set(stamps)) == 5
 
 
 def test_changed_source_is_compiled_again(
@@ -386,6 +389,56 @@ def test_a_damaged_file_is_written_anew(
                 assert caplog.text.count("is damaged") == compiled
             caplog.clear()
         assert len(list((tmp_path / "kernels").glob("*plus*.nbi"))) == 1
+
+
+def test_code_that_names_what_is_not_here_is_compiled_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kept by a copy of the package that has another name, say: its call raised ModuleNotFoundError."""
+    with options(cache_dir=str(tmp_path), bare=False), caplog.at_level(logging.WARNING):
+        kernel(plus)(np.zeros(3), np.ones(3))
+        (file,) = (tmp_path / "kernels").glob("*plus*.nbc")
+        content = b"cno_such_package.kernels\nplus\n."
+        file.write_bytes(kernel_files._sum_of(content) + content)
+        again, out = kernel(plus), np.zeros(3)
+        again(out, np.arange(3.0))
+    np.testing.assert_array_equal(out, [0, 1, 2])
+    assert "No module named 'no_such_package'" in caplog.text
+
+
+COPIES = """
+import sys
+import numpy as np
+x, y = np.arange(160).reshape(40, 4), np.ones((4, 40), int)
+for name in sys.argv[1:]:
+    package = __import__(name)
+    with package.options(small=0, bare=False):
+        print((package.einsum("ij,jk->ik", x, y) == x @ y).all())
+"""
+
+
+@pytest.mark.slow  # two processes that compile
+def test_copies_of_the_package_share_a_cache_folder(tmp_path: Path) -> None:
+    """A copy within another package keeps kernels of its own, which name its modules."""
+    source = Path(einloom.__file__).parent
+    for name in ("einloom", "vendored"):
+        target = tmp_path / name / name
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run(*names: str) -> list[str]:
+        environment = {
+            **os.environ,
+            "EINLOOM_CACHE_DIR": str(tmp_path / "cache"),
+            "PYTHONPATH": os.pathsep.join(str(tmp_path / name) for name in names),
+        }
+        command = [sys.executable, "-c", COPIES, *names]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert not done.stderr
+        return done.stdout.split()
+
+    assert run("vendored") == ["True"]
+    shutil.rmtree(tmp_path / "vendored")
+    assert run("einloom") == ["True"]
 
 
 @pytest.mark.parametrize("fails", ["tempfile.TemporaryFile", "os.replace"])
