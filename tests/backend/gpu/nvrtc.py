@@ -15,10 +15,9 @@ from einloom.backend.gpu.cuda.kernel import CudaKernel
 from einloom.backend.gpu.launch import OPTIONS
 
 ARCHITECTURES = (pytest.param("compute_70", marks=pytest.mark.slow), "compute_90")
-HOPPER = (
-    *(pytest.param(x, marks=pytest.mark.slow) for x in ("compute_70", "compute_90")),
-    "compute_90a",
-)
+HOPPER = [
+    pytest.param(x, marks=pytest.mark.slow) for x in ("compute_70", "compute_90", "compute_90a")
+]
 """For kernels with instructions of `compute_90a` alone, which take nine seconds each."""
 
 
