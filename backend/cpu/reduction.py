@@ -35,7 +35,9 @@ ABREAST = 5  # rows merged before an accumulator is touched
 FAR = 4096  # bytes between rows from which several are read abreast; nearer ones are one stream
 PHASES = 32  # a kept axis shorter than this lies inside a run, as phases of its lanes
 RUN = 480  # accumulators of such a run
-SHORT = 12  # a reduced axis shorter than this is no run: its neighbour makes the columns
+SHORT, SHORT_COMPLEX, SHORT_OF_SEVERAL = 12, 6, 16
+"""A reduced axis shorter than this is no run: its neighbour makes the columns. Loops over several inputs at a
+time have vectors from 16 elements on: rows of 12 that are multiplied and added took 5 times as long so."""
 RUN_BLOCK = 4096  # elements of a run that are accumulated before they are added to the others
 FEWEST = 512  # accumulators of a tile that is cut for the sake of threads
 MANY = 16  # reduced elements for each result, at most, where results are many
@@ -191,6 +193,12 @@ def _merged(axes: Sequence[Axis], main: int) -> list[Axis]:
     return merge_axes(sorted((a for a in axes if a[0] != 1), key=lambda a: -abs(a[main])))
 
 
+def _shortest_run(work: _Work) -> int:
+    if len(work.body.inputs) > 1:
+        return SHORT_OF_SEVERAL
+    return SHORT_COMPLEX if work.accumulators[0].kind == "c" else SHORT
+
+
 def _region(
     work: _Work, kept: list[Axis], gone: list[Axis], origin: Axis, main: int, divisor: int
 ) -> _Region:
@@ -210,7 +218,7 @@ def _region(
         kept.pop(), gone.pop()
         period = k_fast[0]
         run, step = g_fast[0] * period, k_fast
-    elif not kept_is_faster and (g_fast[0] >= SHORT or not kept):
+    elif not kept_is_faster and (g_fast[0] >= _shortest_run(work) or not kept):
         if gone:
             gone.pop()
         run, step = g_fast[0], g_fast

@@ -105,12 +105,36 @@ def test_where_blas_would_need_a_copy(orders: Orders, is_chosen: bool) -> None:
     assert (plan_products(turned, (rhs, lhs, out), MODEL).by == "sums") is is_chosen
 
 
-def test_not_where_neighbours_take_turns() -> None:
-    """Lines of two or three elements take a loop each."""
-    sizes = {0: 72, 1: 72, 2: 72, 3: 3, 4: 24}
-    step = Contraction(sizes, (), (0, 1), (), (2, 3, 4))
-    assert plan_products(step, ((0, 2, 1, 4, 3), (2, 4, 3), (0, 1)), MODEL).by == "sums"
-    assert plan_products(step, ((0, 4, 2, 1, 3), (2, 4, 3), (0, 1)), MODEL).by == "products"
+@pytest.mark.parametrize(
+    ("sizes", "order", "is_chosen"),
+    [
+        # few kept elements last
+        ({0: 72, 1: 8, 2: 30, 3: 50}, (2, 0, 3, 1), True),
+        ({0: 72, 1: 5, 2: 30, 3: 80}, (2, 0, 3, 1), False),
+        # few contracted ones, behind many kept ones and behind few
+        ({0: 72, 1: 72, 2: 72, 3: 3}, (0, 2, 1, 3), True),
+        ({0: 800, 1: 8, 2: 60, 3: 3}, (0, 2, 1, 3), False),
+        ({0: 8, 1: 8, 2: 1500, 3: 3}, (2, 0, 1, 3), True),
+        # more of them, as the vector has them and otherwise
+        ({0: 800, 1: 8, 2: 30, 3: 20}, (2, 0, 1, 3), True),
+        ({0: 800, 1: 8, 2: 20, 3: 20}, (3, 0, 1, 2), False),
+        ({0: 800, 1: 8, 2: 80, 3: 20}, (3, 0, 1, 2), True),
+    ],
+)
+def test_where_vectors_are_long_enough(
+    sizes: dict[int, int], order: tuple[int, ...], is_chosen: bool
+) -> None:
+    """Lines of a few elements take a loop each."""
+    step = Contraction(sizes, (), (0, 1), (), (2, 3))
+    assert (plan_products(step, (order, (2, 3), (0, 1)), MODEL).by == "sums") is is_chosen
+
+
+def test_narrow_rows_are_longer() -> None:
+    """Sums of them are as fast as of rows of twice the bytes, and BLAS and its copies are not."""
+    sizes = {0: 800, 1: 8, 2: 60, 3: 20}
+    for itemsize, rate, by in ((8, 1, "sums"), (4, 2, "products")):
+        step = Contraction(sizes, (), (0, 1), (), (2, 3), itemsize, rate)
+        assert plan_products(step, ((2, 0, 1, 3), (2, 3), (0, 1)), MODEL).by == by
 
 
 @pytest.mark.parametrize(
