@@ -3,50 +3,69 @@ it lies in memory."""
 
 from __future__ import annotations
 
-from .blocked import SHORT
 from .contraction import Contraction, Labels, Order, Orders, without_ones
 from .cost_model import CostModel
 from .strips import run_of
 
 SUMS = 5e-5  # seconds before sums of products begin
-FEW = 8  # kept elements that are enough for vectors,
-BESIDE = 32  # and where others lie between them
-ALONE = 64  # contracted elements that are enough where the vector's lie apart
+FEW = 8  # elements of a kept axis that are enough for vectors,
+SEVERAL = (
+    16  # and where both operands have all labels; or of a contracted one that lies last in both,
+)
+APART = 64  # and where the vector's elements lie apart
+IN_FRONT = 32  # elements of a kept axis in front of fewer contracted ones, whose sums are made side by side
 PHASED = 128  # elements of a run of kept and contracted labels from which sums of both are vectors
 
 
 def sums_seconds(step: Contraction, orders: Orders, side: int, model: CostModel) -> float | None:
     """Seconds where the operand of that side, 0 or 1, has all labels; None where there are no vectors."""
     batch, m, n, k = step.amounts
-    whole, vector = orders[side], orders[1 - side]
+    lhs, rhs, out = (without_ones(step, order) for order in orders)
+    whole, vector = (lhs, rhs) if side == 0 else (rhs, lhs)
     if not whole:
         return None
-    if not _has_vectors(step, whole, vector, orders[2]) and _phases(step, orders) < PHASED:
+    if not _has_vectors(step, whole, vector, out) and _phases(step, orders) < PHASED:
         return None
     streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
-    # rows are added up no faster for being of narrower numbers
-    rate = min(1, step.rate) if whole[-1] in step.contracted else step.rate
+    # rows of numbers that are accumulated in double precision are added up as fast as rows of these
+    is_widened = whole[-1] in step.contracted and _is_single(step)
+    rate = step.rate / 2 if is_widened else step.rate
     computed = batch * m * n * k / (model.products * rate * model.nest)
     return SUMS + max(streamed, computed)
 
 
 def _has_vectors(step: Contraction, whole: Labels, vector: Order, out: Order) -> bool:
-    """Whether enough kept elements lie one after another, or enough contracted ones; or so many kept ones in
-    front of a few contracted ones, whose sums are then made side by side."""
-    kept = step.batch + step.rows + step.columns
-    last = step.sizes[whole[-1]]
-    if whole[-1] not in step.contracted:
-        least = (
-            FEW if step.rows or step.columns else SHORT
-        )  # of one operand, or of two with all labels
-        return max(run_of(step, kept, whole, out), last) >= least
-    run = run_of(step, step.contracted, whole, vector)
-    if run >= SHORT * max(1, 8 // step.itemsize) or last >= ALONE:
-        return True
-    front = list(whole)
+    """Whether the axis that lies last has elements enough, or that in front of a few contracted ones. The
+    kernel takes a contracted axis of fewer than `SEVERAL` for no run (`SHORT_OF_SEVERAL`, cpu/reduction)."""
+    last = whole[-1]
+    length = _axis(step, whole, vector, out)
+    if last not in step.contracted:
+        return length >= (FEW if step.rows or step.columns else SEVERAL)
+    if length >= SEVERAL:
+        is_run = vector is None or vector[-1] == last
+        return length >= (SEVERAL * (1 + _is_single(step)) if is_run else APART)
+    front = whole
     while front and front[-1] in step.contracted:
-        front.pop()
-    return last < SHORT and run_of(step, kept, tuple(front), out) >= BESIDE
+        front = front[:-1]
+    return bool(front) and _axis(step, front, vector, out) >= IN_FRONT
+
+
+def _axis(step: Contraction, whole: Labels, vector: Order, out: Order) -> int:
+    """Elements of the last label, and of those in front of it that are one axis with it to the kernel: of the
+    same kind, and one after another wherever they are."""
+    kind = next(x for x in (step.batch, step.contracted, step.rows, step.columns) if whole[-1] in x)
+    length = step.sizes[whole[-1]]
+    for before, label in zip(whole[-2::-1], whole[::-1], strict=False):
+        others = [x for x in (vector, out) if x is not None and label in x]
+        if before not in kind or any(x.index(before) + 1 != x.index(label) for x in others):
+            break
+        length *= step.sizes[before]
+    return length
+
+
+def _is_single(step: Contraction) -> bool:
+    """float32 and complex64."""
+    return step.itemsize == (4 if step.rate >= 1 else 8)
 
 
 def _phases(step: Contraction, orders: Orders) -> int:

@@ -1,7 +1,8 @@
 """Compiled kernels as files of the user's cache folder.
 
 The file that a kernel is kept in depends on the sources of every kernel (a helper may be inlined into any of
-them), on the versions of einloom and numba, and on the CPU. It is loaded without what only compiling needs.
+them), on the versions of einloom and numba, on the package's name, and on the CPU. It is loaded without what
+only compiling needs.
 """
 
 from __future__ import annotations
@@ -191,13 +192,16 @@ def disk_cache() -> type[Any]:
             self._uses = uses
 
         def load_overload(self, signature: Any, context: Any) -> Any:
-            """The code for a signature; None where it is to be compiled."""
+            """The code for a signature; None where it is to be compiled, as what cannot be loaded is: it may
+            name what this installation has not."""
             rtsys.initialize(context)
             self._uses.link()
             try:
                 found = self._load_overload(signature, context)
-            except OSError as error:
-                log.warning("a kept kernel cannot be read: %s", error)
+            except MemoryError:
+                raise
+            except Exception as error:
+                log.warning("a kept kernel cannot be loaded: %s: %s", type(error).__name__, error)
                 found = None
             if found is None:
                 self._uses.complete()

@@ -36,8 +36,9 @@ FAR = 4096  # bytes between rows from which several are read abreast; nearer one
 PHASES = 32  # a kept axis shorter than this lies inside a run, as phases of its lanes
 RUN = 480  # accumulators of such a run
 SHORT, SHORT_COMPLEX, SHORT_OF_SEVERAL = 12, 6, 16
-"""A reduced axis shorter than this is no run: its neighbour makes the columns. Loops over several inputs at a
-time have vectors from 16 elements on: rows of 12 that are multiplied and added took 5 times as long so."""
+"""A reduced axis shorter than this is no run: its neighbour makes the columns. Sums of 8 complex numbers take
+two thirds of the time as runs. Where several inputs are read along it, loops have vectors from 16 elements
+on: rows of 12 that are multiplied by a vector and added up take a fifth of the time by columns."""
 RUN_BLOCK = 4096  # elements of a run that are accumulated before they are added to the others
 FEWEST = 512  # accumulators of a tile that is cut for the sake of threads
 MANY = 16  # reduced elements for each result, at most, where results are many
@@ -193,10 +194,12 @@ def _merged(axes: Sequence[Axis], main: int) -> list[Axis]:
     return merge_axes(sorted((a for a in axes if a[0] != 1), key=lambda a: -abs(a[main])))
 
 
-def _shortest_run(work: _Work) -> int:
-    if len(work.body.inputs) > 1:
+def _shortest_run(work: _Work, fastest: Axis, neighbour: int) -> int:
+    """Elements from which the fastest reduced axis is a run, whose neighbour has so many."""
+    read = sum(stride != 0 for stride in fastest[2:])
+    if read > 1 and neighbour >= SHORT_OF_SEVERAL:
         return SHORT_OF_SEVERAL
-    return SHORT_COMPLEX if work.accumulators[0].kind == "c" else SHORT
+    return SHORT_COMPLEX if any(x.kind == "c" for x in work.body.inputs) else SHORT
 
 
 def _region(
@@ -218,7 +221,7 @@ def _region(
         kept.pop(), gone.pop()
         period = k_fast[0]
         run, step = g_fast[0] * period, k_fast
-    elif not kept_is_faster and (g_fast[0] >= _shortest_run(work) or not kept):
+    elif not kept_is_faster and (not kept or g_fast[0] >= _shortest_run(work, g_fast, k_fast[0])):
         if gone:
             gone.pop()
         run, step = g_fast[0], g_fast

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.backend.calls import OUT_LAYOUTS, Array, Shape, junk, lay_out
+from tests.backend.calls import OUT_LAYOUTS, Array, Shape, dot, junk, lay_out
 from tests.backend.chains import (
     COMPUTED,
     has_formulas,
@@ -22,7 +22,7 @@ from tests.backend.chains import (
 from tests.tolerance import assert_close, eps
 
 from einloom._base.options import options
-from einloom.backend.cpu import cpu
+from einloom.backend.cpu import cpu, reduction
 from einloom.backend.fusion import ElementwiseFusionPlan, reduction_attrs
 
 
@@ -113,3 +113,51 @@ def test_declined_only_without_formulas(rng: np.random.Generator) -> None:
         assert (kernel is None) == (not has_formulas(plan) or not computed)
         declined += kernel is None
     assert 20 < declined < 180
+
+
+@pytest.mark.parametrize(
+    ("dtype", "operands", "kept", "n", "is_run"),
+    [
+        ("float64", 1, 40, 11, False),
+        ("float64", 1, 40, 12, True),
+        ("complex128", 1, 40, 5, False),
+        ("complex128", 1, 40, 6, True),
+        ("float64", 2, 40, 15, False),
+        ("float64", 2, 40, 16, True),
+        # few sums side by side are no better than a short run
+        ("float64", 2, 3, 12, True),
+        ("float64", 2, 3, 11, False),
+        ("complex128", 2, 40, 6, False),
+    ],
+)
+def test_short_runs(
+    dtype: str,
+    operands: int,
+    kept: int,
+    n: int,
+    is_run: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    rng: np.random.Generator,
+) -> None:
+    """Which axis vectors run along: the reduced one, which lies last, or its neighbour."""
+    taken = []
+    for name in ("run_source", "reduction_source"):
+        original = getattr(reduction, name)
+
+        def noted(*arguments: Any, name: str = name, original: Any = original) -> Any:
+            taken.append(name)
+            return original(*arguments)
+
+        monkeypatch.setattr(reduction, name, noted)
+    x = rng.standard_normal((9, kept, n)).astype(dtype)
+    with options(small=0, threads=1):
+        if operands == 1:
+            found = cpu().apply("reduce_sum", reduction_attrs("reduce_sum", (2,)), x)
+            want = x.sum(2)
+        else:
+            y = rng.standard_normal((9, n)).astype(dtype)
+            call = dot(x.shape, y.shape, contracting=((0, 2), (0, 1)))
+            with options(engine="sums"):
+                found, want = cpu().apply(call.op, call.attrs, x, y), np.einsum("aef,af->e", x, y)
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+    assert {*taken} == {"run_source" if is_run else "reduction_source"}

@@ -129,12 +129,57 @@ def test_where_vectors_are_long_enough(
     assert (plan_products(step, (order, (2, 3), (0, 1)), MODEL).by == "sums") is is_chosen
 
 
-def test_narrow_rows_are_longer() -> None:
-    """Sums of them are as fast as of rows of twice the bytes, and BLAS and its copies are not."""
+@pytest.mark.parametrize(
+    ("itemsize", "rate", "is_chosen"),
+    [(8, 1, True), (4, 2, False), (16, 0.25, True), (8, 0.5, False)],
+)
+def test_rows_of_single_precision_are_longer(itemsize: int, rate: float, is_chosen: bool) -> None:
+    """They are accumulated in double precision."""
     sizes = {0: 800, 1: 8, 2: 60, 3: 20}
-    for itemsize, rate, by in ((8, 1, "sums"), (4, 2, "products")):
-        step = Contraction(sizes, (), (0, 1), (), (2, 3), itemsize, rate)
-        assert plan_products(step, ((2, 0, 1, 3), (2, 3), (0, 1)), MODEL).by == by
+    step = Contraction(sizes, (), (0, 1), (), (2, 3), itemsize, rate)
+    assert (plan_products(step, ((2, 0, 1, 3), (2, 3), (0, 1)), MODEL).by == "sums") is is_chosen
+    # labels that are one axis count as one
+    sizes = {0: 800, 1: 40, 2: 12, 3: 3, 4: 6}
+    step = Contraction(sizes, (), (0, 1), (), (2, 3, 4), itemsize, rate)
+    orders = (2, 0, 1, 3, 4), (2, 3, 4), (0, 1)
+    assert (plan_products(step, orders, MODEL).by == "sums") is is_chosen
+
+
+@pytest.mark.parametrize(
+    ("sizes", "order", "out", "is_chosen"),
+    [
+        (
+            {0: 72, 1: 72, 2: 72, 3: 72, 4: 1},
+            (0, 2, 1, 3, 4),
+            (0, 1, 4),
+            True,
+        ),  # kept, behind a run
+        ({0: 72, 1: 72, 2: 72, 3: 3, 4: 1}, (0, 2, 1, 3, 4), (0, 1, 4), True),  # and behind few
+        ({0: 800, 1: 8, 2: 60, 3: 3, 4: 1}, (0, 2, 1, 3, 4), (0, 1, 4), False),
+        ({0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, (0, 2, 1, 3, 4), (0, 1, 4), False),
+    ],
+)
+def test_axes_of_one_element_are_none(
+    sizes: dict[int, int], order: tuple[int, ...], out: tuple[int, ...], is_chosen: bool
+) -> None:
+    step = Contraction(sizes, (), (0, 1, 4), (), (2, 3))
+    assert (plan_products(step, (order, (2, 3), out), MODEL).by == "sums") is is_chosen
+
+
+def test_a_contracted_axis_of_one_element_is_none() -> None:
+    """Behind 8 kept ones."""
+    sizes = {0: 72, 1: 8, 2: 30, 3: 50, 4: 1}
+    step = Contraction(sizes, (), (0, 1), (), (2, 3, 4))
+    assert plan_products(step, ((2, 0, 3, 1, 4), (2, 3, 4), (0, 1)), MODEL).by == "sums"
+
+
+@pytest.mark.parametrize(("rows", "is_chosen"), [(8, False), (40, True)])
+def test_axes_of_a_batch_and_of_rows_are_two(rows: int, is_chosen: bool) -> None:
+    """The vector has those of the batch alone."""
+    sizes = {0: 100, 1: rows, 2: 400, 3: 3}
+    step = Contraction(sizes, (0,), (1,), (), (2, 3))
+    orders = (2, 0, 1, 3), (2, 0, 3), (0, 1)
+    assert (plan_products(step, orders, MODEL).by == "sums") is is_chosen
 
 
 @pytest.mark.parametrize(
