@@ -104,7 +104,11 @@ def test_all_are_there() -> None:
 
 
 @every_path
-@every_file
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(f, marks=pytest.mark.slow) if "queen" in f.stem else f for f in FILES],
+    ids=lambda file: file.stem,
+)
 def test_the_command_runs_it(file: Path, path: str) -> None:
     """`einloom run` by a given path: the plan is that path, and the result has the right norm."""
     plan, problem = planned(file, path), read(file)

@@ -169,7 +169,7 @@ def test_groups_hold_every_element_once(sizes: tuple[int, ...]) -> None:
         along = (along[:, None] + np.arange(n) * number).ravel()
     found = [places[along + part * size < limit] + part * step[0] for part in range(parts)]
     every = (np.concatenate(found)[:, None] + np.arange(width)).ravel()
-    assert sorted(every.tolist()) == list(range(axes.count - axes.count % width))
+    np.testing.assert_array_equal(np.sort(every), np.arange(axes.count - axes.count % width))
 
 
 def test_which_results_are_large_enough() -> None:

@@ -291,7 +291,10 @@ def test_parts_are_added(many: None, rng: np.random.Generator) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("sizes", [(20, 1500, 30), (300, 64, 40), (40, 64, 300)])
+@pytest.mark.parametrize(
+    "sizes",
+    [pytest.param((20, 1500, 30), marks=pytest.mark.slow), (300, 64, 40), (40, 64, 300)],
+)
 def test_taken_apart_before(
     many: None,
     sizes: tuple[int, int, int],
