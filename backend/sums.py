@@ -8,11 +8,10 @@ from .cost_model import CostModel
 from .strips import run_of
 
 SUMS = 5e-5  # seconds before sums of products begin
-FEW = 8  # elements of a kept axis that are enough for vectors,
-SEVERAL = (
-    16  # and where both operands have all labels; or of a contracted one that lies last in both,
-)
-APART = 64  # and where the vector's elements lie apart
+# elements of the axis that lies last, from which vectors run along it:
+FEW = 8  # kept ones, which the vector has not,
+SEVERAL = 16  # kept ones that it has, and contracted ones that lie last in both operands,
+APART = 64  # and contracted ones that lie apart in the vector
 IN_FRONT = 32  # elements of a kept axis in front of fewer contracted ones, whose sums are made side by side
 PHASED = 128  # elements of a run of kept and contracted labels from which sums of both are vectors
 
@@ -40,7 +39,7 @@ def _has_vectors(step: Contraction, whole: Labels, vector: Order, out: Order) ->
     last = whole[-1]
     length = _axis(step, whole, vector, out)
     if last not in step.contracted:
-        return length >= (FEW if step.rows or step.columns else SEVERAL)
+        return length >= (SEVERAL if last in step.batch else FEW)
     if length >= SEVERAL:
         is_run = vector is None or vector[-1] == last
         return length >= (SEVERAL * (1 + _is_single(step)) if is_run else APART)

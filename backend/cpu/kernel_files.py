@@ -161,13 +161,7 @@ def disk_cache() -> type[Any]:
             if content[:4] != _sum_of(content[4:]):
                 self._give_up(path, "its checksum is another")
                 return None
-            try:
-                return pickle.loads(content[4:])
-            except (
-                Exception
-            ) as error:  # whatever it is, of another installation, say: kernels can be compiled
-                self._give_up(path, f"{type(error).__name__}: {error}")
-                return None
+            return pickle.loads(content[4:])
 
         def _give_up(self, path: str, why: str) -> None:
             log.warning("%s is damaged (%s): kernels are compiled again", path, why)

@@ -173,6 +173,15 @@ def test_a_contracted_axis_of_one_element_is_none() -> None:
     assert plan_products(step, ((2, 0, 3, 1, 4), (2, 3, 4), (0, 1)), MODEL).by == "sums"
 
 
+@pytest.mark.parametrize(("last", "is_chosen"), [(8, False), (16, True)])
+def test_a_batch_that_lies_last(last: int, is_chosen: bool) -> None:
+    """The vector is read along it, too."""
+    sizes = {0: last, 1: 72, 2: 30, 3: 800 // last}
+    step = Contraction(sizes, (0,), (1,), (), (2, 3))
+    orders = (2, 1, 3, 0), (2, 3, 0), (1, 0)
+    assert (plan_products(step, orders, MODEL).by == "sums") is is_chosen
+
+
 @pytest.mark.parametrize(("rows", "is_chosen"), [(8, False), (40, True)])
 def test_axes_of_a_batch_and_of_rows_are_two(rows: int, is_chosen: bool) -> None:
     """The vector has those of the batch alone."""
