@@ -51,7 +51,7 @@ def _has_vectors(step: Contraction, whole: Labels, vector: Order, out: Order) ->
 
 def _axis(step: Contraction, whole: Labels, vector: Order, out: Order) -> int:
     """Elements of the last label, and of those in front of it that are one axis with it to the kernel: of the
-    same kind, and one after another wherever they are."""
+    same kind, and one after another wherever they are (`run_of` asks for the end of every order)."""
     kind = next(x for x in (step.batch, step.contracted, step.rows, step.columns) if whole[-1] in x)
     length = step.sizes[whole[-1]]
     for before, label in zip(whole[-2::-1], whole[::-1], strict=False):

@@ -32,9 +32,8 @@ from .workspaces import WORKSPACES
 # rows of a block of sums and lines of its columns, at most; see registers.py. Where blocks are smaller, tiles
 # are whole in these all the same: bands of rows are as even there
 HIGHEST, WIDEST = 7, STRIP_LINES
-OWN_CACHE = (
-    1 << 20
-)  # bytes of the second cache of a core (Zen 4): more is brought near before its turn
+# bytes of the second cache of a core (Zen 4): more is brought near before its turn
+OWN_CACHE = 1 << 20
 TABLES = 9 * 8  # bytes for each place of the tables of offsets
 LEAST = 1 << 17  # multiplications of a tile, at least, where tiles are cut for the sake of threads
 EVEN = 1.25  # times an equal share, which a thread may have
