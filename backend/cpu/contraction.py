@@ -31,7 +31,7 @@ from .jit import NotKept, kept_only
 from .matrices import FEW, bind_matrices, packed_bytes
 from .matrices import uses_threads as matrices_use_threads
 from .pairs import are_mixed, as_converted, as_pairs, bind_pairs, pays
-from .patience import SOONER, loading_seconds
+from .patience import ALONE, loading_seconds
 from .quiet import fill
 from .sharing import BLAS
 
@@ -579,7 +579,7 @@ class _Often:
         self.known: dict[Any, bool] = {}  # is the kernel for arrays that lie so here? else not kept
 
     def __call__(self, left: Any, right: Any, out: Any) -> None:
-        if self.spent >= get_options().patience * SOONER and self._compiled(left, right, out):
+        if self.spent >= get_options().patience * ALONE and self._compiled(left, right, out):
             return
         start = time.perf_counter()
         fill(np.multiply, left, right, out)
@@ -592,7 +592,7 @@ class _Often:
         if is_here:
             return self.kernel((out,), (left, right), self.threads)
         is_time = self.spent >= get_options().patience
-        if not is_time and (is_here is False or self.spent < loading_seconds()):
+        if not is_time and (is_here is False or self.spent < loading_seconds(ALONE)):
             return False
         try:  # one thread: what it may not compile, another one would
             with nullcontext() if is_time else kept_only():

@@ -220,14 +220,13 @@ class Elementwise:
             if any(of is None for of in strides):
                 return False
             dtypes = [x.dtype for x in arrays]
-            tables = _elementwise_tables(self.body, shape, strides, dtypes, len(outputs))
+            origins = [flat(x)[1] for x in arrays]  # they lie there whatever the address
+            tables = _elementwise_tables(self.body, shape, strides, dtypes, len(outputs), origins)
             self.kept = (key, tables)
-        buffers = [flat(x, writeable=k < len(outputs)) for k, x in enumerate(arrays)]
-        origins = np.array([origin for _, origin in buffers])
-        flats = [buffer for buffer, _ in buffers]
+        flats = [flat(x, writeable=k < len(outputs))[0] for k, x in enumerate(arrays)]
 
         def piece(start: int, stop: int) -> None:
-            tables.kernel(start, stop, origins, *tables.arguments, *flats)
+            tables.kernel(start, stop, *tables.arguments, *flats)
 
         parallel_for(piece, tables.tiles, threads)
         return True
@@ -249,7 +248,12 @@ class _Tables:
 
 
 def _elementwise_tables(
-    body: Body, shape: Shape, strides: Sequence[Any], dtypes: Sequence[np.dtype[Any]], outputs: int
+    body: Body,
+    shape: Shape,
+    strides: Sequence[Any],
+    dtypes: Sequence[np.dtype[Any]],
+    outputs: int,
+    origins: Sequence[int],
 ) -> _Tables:
     axes: list[Axis] = list(zip(shape, *strides, strict=True))
     axes = merge_axes(sorted((a for a in axes if a[0] != 1), key=lambda a: (-abs(a[1]), -a[0])))
@@ -280,6 +284,7 @@ def _elementwise_tables(
         generated(elementwise_source(body, pattern, are_streamed)),
         math.prod(n for n, *_ in outer),
         (
+            np.array(origins),
             axis_table(outer, count),
             np.array((rows, row[0], columns, column[0])),
             np.array((row[1:], column[1:])),

@@ -25,6 +25,7 @@ from . import bare, objects
 from .jit import is_loaded
 
 SOONER, SOON = 1 / 30, 1 / 8  # of what importing numba takes: linking what is kept, here or by LLVM
+ALONE = 1 / 100  # linking one kernel of few lines here: 1 to 5 ms (Zen 4)
 
 
 class _Spent:
@@ -53,11 +54,11 @@ _SPENT = _Spent()
 register(NAME, _SPENT)
 
 
-def loading_seconds() -> float:
-    """What loading kernels is thought to take."""
+def loading_seconds(linking: float = SOONER) -> float:
+    """What loading kernels is thought to take; `linking` of `patience` where they are linked here."""
     if not bare.are_kept():
         return get_options().patience
-    return get_options().patience * (SOONER if objects.are_linked_here() else SOON)
+    return get_options().patience * (linking if objects.are_linked_here() else SOON)
 
 
 def too_early() -> bool:

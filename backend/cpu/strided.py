@@ -77,8 +77,7 @@ def flat(x: Any, writeable: bool = False) -> tuple[Any, int]:
         length = 1 + sum(abs(steps) for steps in reach)
         buffer = np.lib.stride_tricks.as_strided(lowest, (length,), (size,))
     if not writeable:
-        buffer = buffer.view()
-        buffer.flags.writeable = False
+        buffer.setflags(write=False)  # of this view
     return buffer, origin
 
 

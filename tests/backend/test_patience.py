@@ -210,8 +210,8 @@ def test_kernels_that_are_not_kept_wait_for_a_compiler(monkeypatch: pytest.Monke
         return True
 
     monkeypatch.setattr(fused.Elementwise, "__call__", spy)
-    monkeypatch.setattr(contraction, "SOONER", 0)
-    monkeypatch.setattr(contraction, "loading_seconds", lambda: 0.0)
+    monkeypatch.setattr(contraction, "ALONE", 0)
+    monkeypatch.setattr(contraction, "loading_seconds", lambda linking: 0.0)
     with options(small=LONG, patience=60):
         kernel, x, y = medium("float64")
         out = kernel(x, y)
