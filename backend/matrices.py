@@ -37,12 +37,13 @@ def is_tall(m: int, n: int, k: int) -> bool:
     return 2 * n <= m and n <= FEW and m * n * k >= THREADED
 
 
-By = Literal["products", "strips", "sums", "dots"]
+By = Literal["products", "strips", "sums", "dots", "lines"]
 """
 products  of matrices, or a loop nest
 strips    by our own kernel; what is packed then is what `plan_strips` says
 sums      one operand has all labels: it is multiplied by the other one, and added up, as it lies in memory
 dots      both have all labels, and what is added up lies last in memory
+lines     batches lie last in all arrays: NumPy multiplies lines of them, and adds them up
 """
 
 

@@ -11,20 +11,23 @@ from .catalogue import CATALOGUE, Attrs, known_dims
 from .contraction import Contraction, Order, contraction_of, orders_of
 from .cost_model import MODELS, RATES
 from .fusion import Labels, ProductFusionPlan
-from .matrices import Products, plan_matrices
-from .products import clearing_seconds, plan_decided
+from .matrices import Products
+from .products import CALL, clearing_seconds, plan_decided, plan_plain
 from .spec import ArraySpec, compute_dtype
 
 MOST = 1 << 63  # bytes that a machine can address
 START = 1e-6  # seconds of a kernel that has nothing to do
-CALL = 3e-8  # seconds of each call of BLAS for few real numbers, besides what the model says
 INNER_CALL = 1e-8  # of one that makes a number
 # more, of real numbers, where the right matrix is transposed: BLAS has no short way for that
 TURNED = 6e-8
 CALL_COMPLEX = 1.5e-7  # of one for complex numbers, besides the COMPLEX_CALL of matrices.py
 MANY_CALLS = 64  # from which on they count where a single product is weighed
 COMPLEX = 1 / 3  # of NumPy's time for complex products without sums, in kernels
-TABLES = 5e-5  # seconds of one that is told by tables what to do
+# seconds of a kernel that tables tell what to do: before it begins, and until several threads are at it
+TABLES, TABLES_SHARED = 1.2e-5, 5e-5
+# seconds of lanes up to which one thread is done before several would be. By itself it took as long as the
+# model says for all of them (Zen 4, up to 6000 lanes of 10 to 40 numbers); two took 1.1 to 2.7 times as long
+SOLO = 6e-5
 BROKEN = 3  # neighbours in memory at which the rate of lanes is half of that of long runs
 
 
@@ -113,7 +116,7 @@ def product_seconds(
         is_asked = lhs.dtype.kind == "c" and outputs[0].size >= max(1, get_options().small)
         compiled = found.seconds * (COMPLEX if is_asked else 1)
         return ProductSeconds(found.seconds, compiled, compiled)
-    matrices, in_blocks = plan_matrices(step, orders), panel_seconds(step, orders)
+    matrices, in_blocks = plan_plain(step, orders), panel_seconds(step, orders)
     # not of complex numbers, nor of single sums: for these the model says too much without it
     batch, m, n, _ = step.amounts
     is_called_often = batch >= MANY_CALLS and m * n > 1 and step.rate >= 1
@@ -159,14 +162,18 @@ def predict_lanes(plan: ProductFusionPlan) -> Prediction:
     )
     moved = sum(x.nbytes for x in (*plan.inputs, plan.result))
     work = lanes * sum(plan.multiplications())
-    seconds = (
-        TABLES
-        + reals * (dtype.itemsize // parts) / model.turns
+    shared = (
+        reals * (dtype.itemsize // parts) / model.turns
         + (moved + plan.result.nbytes)
         / (2 * model.stream)  # half of it: the rest goes on meanwhile
         + work / (model.products * RATES[dtype.char] * model.across)
     )
-    return Prediction(seconds, 0, moved, work)
+    return Prediction((TABLES if shared <= SOLO else TABLES_SHARED) + shared, 0, moved, work)
+
+
+def lanes_suit_one(plan: ProductFusionPlan) -> bool:
+    """Whether one thread should do such a chain: others would come when it is done."""
+    return predict_lanes(plan).seconds <= TABLES + SOLO
 
 
 def _run(plan: ProductFusionPlan, labels: Labels, spec: ArraySpec) -> int:

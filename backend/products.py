@@ -12,6 +12,7 @@ from .blocked import panel_seconds
 from .contraction import Contraction, Order, Orders, without_ones
 from .cost_model import FAR, MODELS, WIDE, CostModel
 from .dots import rows_seconds, takes_rows
+from .lines import DEPTH, are_strips, lines_seconds
 from .matrices import TINY, Products, plan_matrices
 from .strips import FASTER, Strips, is_alone, plan_strips, run_of
 from .sums import sums_seconds
@@ -21,6 +22,10 @@ SOON_ALONE = 2e-5  # and a kernel that one thread runs
 SOON_COPIED = 2e-4  # and of BLAS and its copies, from which these may read what lies badly for them
 COPIED = 0.05  # of that time, at least, these copies take
 SIDE = 8  # rows, columns and contracted elements, at least, of such a product
+# multiplications of inner products below which rows of more elements take BLAS no longer
+MEDIUM, SHORT = 1 << 18, 32
+CALL = 3e-8  # seconds of a call of BLAS for few numbers, besides what the model says
+OF_STRIPS = 0.75  # of what a loop nest takes that adds to its result again and again
 CLEARED = 1 << 20  # bytes of a result that leaves the cache between being cleared and added to
 # times as long it should take before strips are, where measured ratios are a quarter less
 WORTH = 1.4
@@ -37,14 +42,20 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
     model = model or MODELS.current
     batch, m, n, k = step.amounts
     if k == 1 and 0 not in step.amounts:
-        return _loop_nest(step, orders, model)
-    matrices = plan_matrices(step, orders, model)
+        return _loop_nest(step, orders, model, False)
     if 0 in step.amounts:
-        return matrices
+        return plan_matrices(step, orders, model)
     if m == n == 1 and (in_rows := _in_rows(step, orders, model)) is not None:
         return in_rows
-    if batch > 1 and m * n * k < TINY:
-        return min(_loop_nest(step, orders, model), matrices)  # by seconds
+    matrices = plan_plain(step, orders, model)
+    if batch > 1 and batch * m * n * k >= get_options().small:
+        is_tiny, by_strips = m * n * k < TINY, are_strips(step, orders)
+        if is_tiny or (by_strips and m * n > 1 and k <= DEPTH):
+            nest = _loop_nest(step, orders, model, by_strips)
+            if is_tiny or nest.seconds < matrices.seconds:
+                return min(nest, matrices)  # by seconds
+    if matrices.by == "lines":
+        return matrices
     if min(m, n) == 1 and (in_sums := _in_sums(step, orders, matrices, model)) is not None:
         return in_sums
     in_panels = _panelling_seconds(step, matrices, model)
@@ -58,6 +69,18 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
     if in_strips is None or by_blas < in_strips.seconds * worth:
         return matrices
     return _in_strips(in_strips)
+
+
+def plan_plain(step: Contraction, orders: Orders, model: CostModel | None = None) -> Products:
+    """The cheapest way without kernels of ours. Where batches lie last in both operands, what calls of BLAS
+    for each take by themselves counts: `plan_matrices` leaves it out, since its ways take it alike."""
+    found, seconds = plan_matrices(step, orders, model), lines_seconds(step, orders)
+    lhs, rhs, _ = orders
+    if found.calls > 1 and lhs and rhs and lhs[-1] == rhs[-1] and lhs[-1] in step.batch:
+        found = found._replace(seconds=found.seconds + found.calls * CALL)
+    if seconds is None or found.seconds <= seconds:
+        return found
+    return Products(seconds, 0, (False, False, False), by="lines")
 
 
 def plan_decided(step: Contraction, orders: Orders, model: CostModel | None = None) -> Products:
@@ -105,7 +128,10 @@ def _in_sums(
 def _in_rows(step: Contraction, orders: Orders, model: CostModel) -> Products | None:
     """The same as inner products of rows, where there are rows and work enough."""
     batch, _, _, k = step.amounts
-    if batch * k < max(1, get_options().small) or not takes_rows(batch, k, step.itemsize):
+    work, small = batch * k, get_options().small
+    if work < max(1, small) or not takes_rows(batch, k, step.itemsize):
+        return None
+    if small > 0 and work < MEDIUM and k > SHORT:
         return None
     lhs, rhs = (without_ones(step, order) for order in orders[:2])
     if run_of(step, step.contracted, lhs, rhs) < k:
@@ -132,11 +158,14 @@ def _panelling_seconds(step: Contraction, found: Products, model: CostModel) -> 
     return found.calls * (m + n) * k * step.itemsize * model.panels / model.threads
 
 
-def _loop_nest(step: Contraction, orders: Orders, model: CostModel) -> Products:
+def _loop_nest(step: Contraction, orders: Orders, model: CostModel, in_strips: bool) -> Products:
     """A loop nest over the output reads any order; a short innermost run, or one that an operand does not
-    read in order, is not vectorised and uses little of each cache line."""
+    read in order, is not vectorised and uses little of each cache line. `in_strips` of lines, sums stay in
+    registers."""
     streamed = (sum(step.nbytes) + step.nbytes[2]) / model.stream
     computed = math.prod(step.amounts) / (model.products * step.rate * model.nest)
+    if in_strips:
+        computed *= OF_STRIPS
     run = innermost_run(step, *orders)
     seconds = max(streamed, computed) * (1 + model.row / run)
     return Products(seconds, 0, (False, False, False), calls=0)

@@ -39,6 +39,8 @@ BRIEF = (
     1 / 10
 )  # of the time of loading: calls that take less are made once more to see what is kept
 LITTLE = 1 / 20  # of what a call takes: for less the bits never change
+# of `options.small`: multiplications of steps that have kernels where a contraction of fewer is called often
+MEDIUM = 1 / 8
 
 
 class FewCalls(Expression):
@@ -50,6 +52,8 @@ class FewCalls(Expression):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan, at_once=False)
+        small = get_options().small
+        self._small = small if plan.cost >= small else small * MEDIUM
         self.calls = 0
         self.limit: float = SEEN
         self._saved: float | None = None  # seconds of each call
@@ -69,7 +73,8 @@ class FewCalls(Expression):
                 self.limit = self._weighed()
             if self.calls < self.limit:
                 return self
-            found = Expression(self.plan, at_once=False)
+            with options(small=self._small):
+                found = Expression(self.plan, at_once=False)
             self.limit = self._put_off(found, arrays)
             return self if self.calls < self.limit else found
         finally:
@@ -77,8 +82,9 @@ class FewCalls(Expression):
 
     def _weighed(self) -> float:
         """How many calls lose as much as loading takes."""
-        plain, saved = _seconds(self.plan, get_options().small)
         patience = get_options().patience
+        with options(small=self._small):
+            plain, saved = _seconds(self.plan, self._small)
         self._is_tried = plain < BRIEF * patience
         self._saved = saved
         loading = loading_seconds() if self._is_tried else patience
@@ -108,7 +114,8 @@ def for_few_calls(plan: Plan) -> Expression:
     if now.asks_for_kernels or not now.patience or _are_worth_it(plan, now.patience, now.small):
         return Expression(plan, at_once=False)
     with options(provider="plain"):
-        return FewCalls(plan) if plan.cost >= now.small else Expression(plan, at_once=False)
+        is_small = plan.cost < now.small * MEDIUM
+        return Expression(plan, at_once=False) if is_small else FewCalls(plan)
 
 
 def _are_worth_it(plan: Plan, loading: float, small: float) -> bool:

@@ -20,10 +20,10 @@ from ..cost_model import MODELS
 from ..fusion import ElementwiseFusionPlan, FusionStep
 from ..matrices import TINY
 from ..outer import lines_of
-from ..products import plan_decided
+from ..products import plan_decided, plan_plain
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes, Shape, compute_dtype
-from . import blocked, dots, loops, strips, sum_product, sums
+from . import blocked, dots, lines, loops, strips, sum_product, sums
 from .buffers import allocator
 from .cast import bind_cast
 from .fused import ALIKE_DTYPES, Elementwise, bind_alone, bind_fused, fused_scratch_bytes
@@ -37,7 +37,7 @@ from .sharing import BLAS
 
 Engine = Literal[
     "zeros", "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sums", "dots",
-    "sum product",
+    "lines", "sum product",
 ]  # fmt: skip
 ROW = 16  # columns of a matrix from which a compiled kernel beats numpy.matmul's loops
 # int64 and int32, 10^9 multiplications a second on one thread of an x86-64 CPU with AVX-512 (m x k x n):
@@ -89,7 +89,7 @@ def dot_engine(
     """
     now = get_options()
     if now.provider == "plain" and now.engine is None and inputs[0].dtype.char in BLAS:
-        return "zeros" if _work(dims) == 0 else _by_blas(dims)
+        return "zeros" if _work(dims) == 0 else _by_blas(dims, inputs, output)
     key = (dims, inputs, output, now.small, now.engine, now.provider, MODELS.current)
     found = _ENGINES.items.get(key)
     if found is None:
@@ -125,7 +125,7 @@ def _engine(
         if engine == asked and can_run:
             return engine
     if is_plain:
-        return _by_blas(dims)
+        return _by_blas(dims, inputs, output)
     if is_blas and provider == "native":
         return _without_blas(dims, inputs, output)
     if is_blas and (by := plan_decided(*_step(dims, inputs, output)).by) != "products":
@@ -141,9 +141,13 @@ def _engine(
     return "batched gemm" if is_blas else "matmul"
 
 
-def _by_blas(dims: DotDims) -> Engine:
+def _by_blas(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None) -> Engine:
     """The rung of real or complex numbers without kernels of ours."""
-    return "multiply" if dims.k == 1 else "gemm" if dims.batch == 1 else "batched gemm"
+    if dims.k == 1:
+        return "multiply"
+    if dims.batch == 1:
+        return "gemm"
+    return "lines" if plan_plain(*_step(dims, inputs, output)).by == "lines" else "batched gemm"
 
 
 def _without_blas(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None) -> Engine:
@@ -176,6 +180,7 @@ def _able(dims: DotDims, dtype: np.dtype[np.generic]) -> dict[Engine, bool]:
         "strips": is_blas,
         "dots": is_blas and dtype.isnative and dims.k > 1 and dims.m == dims.n == 1,
         "sums": (is_blas or dtype.kind in "biu") and dtype.isnative and _is_vector(dims),
+        "lines": is_blas and dims.batch > 1 and dims.k > 1,
         "sum product": True,
     }
 
@@ -223,7 +228,7 @@ def _suits_loops(
         return False
     if not is_blas:
         return dims.n >= ROW or small == 0
-    if per_matrix >= TINY or small == 0:
+    if small == 0:
         return per_matrix < TINY
     return plan_decided(*_step(dims, inputs, output)).calls == 0
 
@@ -313,6 +318,8 @@ def bind_dot_general(
         return loops.bind_loops(dims, output)
     if engine == "multiply":
         return _bind_multiply(dims, inputs, output)
+    if engine == "lines":
+        return lines.bind_lines(dims, inputs, output)
     if engine == "sum product":
         return bind_sum_product(_summed(dims, inputs), inputs, output)
     return bind_matrices(dims, inputs, output, own_threads)
@@ -423,6 +430,8 @@ def dot_scratch_bytes(
         return strips.strips_bytes(dims, output, threads or num_threads()) + copies
     if engine == "sums":
         return sums.sums_bytes(dims, inputs, output, threads or num_threads())
+    if engine == "lines":
+        return lines.lines_bytes(dims, lhs, output)
     if engine == "multiply":
         plan = _large_multiply(output)
         copies = _lines(dims, inputs, output)[1]

@@ -22,7 +22,7 @@ from ..cost_model import FAR, RATES
 from ..dtypes import real_of
 from ..fusion import Labels, ProductFusionPlan
 from ..matrices import Products
-from ..prediction import START, calling_seconds, predict_lanes
+from ..prediction import START, calling_seconds, lanes_suit_one, predict_lanes
 from ..products import plan_decided
 from ..protocol import Kernel
 from .buffers import empty, empty_as
@@ -49,6 +49,7 @@ def bind_lanes(plan: ProductFusionPlan) -> Kernel | None:
     kept: list[tuple[Any, Any]] = [(None, None)]
     real = real_of(plan.result.dtype)
     pieces, elements = -(-tables.lanes // tables.block.width), tables.block.elements
+    threads = 1 if asked is None and lanes_suit_one(plan) else None
 
     def run(*arrays: Any, out: Any = None) -> Any:
         is_direct = out is not None and element_strides(out) is not None
@@ -69,7 +70,7 @@ def bind_lanes(plan: ProductFusionPlan) -> Kernel | None:
                 constants, aligned(elements, real),
             )  # fmt: skip
 
-        parallel_for(piece, pieces)
+        parallel_for(piece, pieces, threads)
         if out is None or is_direct:
             return target
         np.copyto(out, target)

@@ -1,7 +1,8 @@
 """Contraction by a compiled loop nest: many tiny matrices, hyperedges, integers.
 
 The axes of the output, as they lie in memory, are merged where both operands' strides allow; the
-innermost becomes the row, the next ones a tile that stays in cache; see `kernels.loops`. Scratch: offset
+innermost becomes the row, the next ones a tile that stays in cache; see `kernels.loops`. Where the same batch
+of floats lies last in all arrays, rows are lines of which strips are added up in registers. Scratch: offset
 tables only.
 """
 
@@ -12,44 +13,53 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.options import get_options
 from ..catalogue import DotDims
+from ..lines import DEPTH as DEPTH
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes
-from .buffers import empty_as
-from .kernels.loops import contract_tiles
+from .buffers import allocator, empty_as
+from .kernels.loops import STRIP, contract_lines, contract_tiles
 from .strided import Axis, axis_table, element_strides, flat, merge_axes, offsets, readable
 from .threads import parallel_for
 
 TILE = 4096  # elements of the output that are summed together; 32 KiB of float64 fit the L1 cache
-DEPTH = 4096  # most contracted elements: their offsets are a table
 DTYPES = frozenset("bBhHiIlLqQfdFD")  # dtype characters that numba computes as NumPy does
+PIECE = 1 << 13  # bytes of a line, more or less, that is done before the next piece of all lines is
+LINES = 4096  # most of them in a tile: their offsets are a table
+ALONE = 1 << 18  # multiplications below which one thread is done before another one would be there
 
 
 def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
     """A kernel for one `dot_general`; offset tables are kept for the strides last seen."""
     kept: list[tuple[Any, _Tables | None]] = [(None, None)]
     order = tuple(range(len(output.shape))) if output.layout is None else output.layout
+    is_plain, make = output.layout is None, allocator(output)
+    is_short = dims.batch * dims.m * dims.n * dims.k < ALONE and get_options().small > 0
+    threads = 1 if is_short else None
 
     def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        if out is not None and out.flags.aligned and out.transpose(order).flags.c_contiguous:
+        key = (lhs.strides, rhs.strides, lhs.flags.aligned, rhs.flags.aligned)
+        seen, tables = kept[0]  # read once: another thread may put its own there at any time
+        if seen != key:
+            tables = _tables(dims, order, lhs, rhs)
+            kept[0] = (key, tables)
+        if tables is None:  # some lie between elements
+            return run(readable(lhs), readable(rhs), out=out)
+        if out is None:
+            target = make()
+        elif out.flags.aligned and out.transpose(order).flags.c_contiguous:
             target = out
         else:
             target = empty_as(output)
-        lhs, rhs = readable(lhs), readable(rhs)
-        (left, left_origin), (right, right_origin) = flat(lhs), flat(rhs)
-        key = (lhs.strides, rhs.strides)
-        seen, tables = kept[0]  # read once: another thread may put its own there at any time
-        if tables is None or seen != key:
-            tables = _Tables(dims, order, lhs, rhs)
-            kept[0] = (key, tables)
-        arguments = tables.arguments
-        origins = np.array((left_origin, right_origin))
-        elements = target.transpose(order).reshape(-1)
+        contract, arguments = tables.contract, tables.arguments
+        left, right = flat(lhs)[0], flat(rhs)[0]
+        elements = (target if is_plain else target.transpose(order)).reshape(-1)
 
         def piece(start: int, stop: int) -> None:
-            contract_tiles(start, stop, elements, left, right, origins, *arguments)
+            contract(start, stop, elements, left, right, *arguments)
 
-        parallel_for(piece, tables.tiles)
+        parallel_for(piece, tables.tiles, threads)
         if out is None or target is out:
             return target
         np.copyto(out, target)
@@ -58,11 +68,21 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
     return run
 
 
+def _tables(dims: DotDims, order: Axes, lhs: Any, rhs: Any) -> _Tables | None:
+    strides = element_strides(lhs), element_strides(rhs)
+    if strides[0] is None or strides[1] is None:
+        return None
+    return _Tables(dims, order, lhs, rhs, strides[0], strides[1])
+
+
 class _Tables:
     """Offsets of tiles, rows and contracted elements for operands of given strides."""
 
-    def __init__(self, dims: DotDims, order: Axes, lhs: Any, rhs: Any) -> None:
-        left, right = element_strides(lhs) or [], element_strides(rhs) or []
+    def __init__(
+        self, dims: DotDims, order: Axes, lhs: Any, rhs: Any, left: list[int], right: list[int]
+    ) -> None:
+        # where the first elements lie in a buffer: the same for all arrays of these strides
+        self.origins = np.array((flat(lhs)[1], flat(rhs)[1]))
         axes = [
             *(
                 (lhs.shape[i], left[i], right[j])
@@ -72,15 +92,55 @@ class _Tables:
             *((rhs.shape[j], 0, right[j]) for j in dims.rhs_free),
         ]
         pairs = zip(dims.lhs_contracting, dims.rhs_contracting, strict=True)
-        outer, tile, row = _split(merge_axes([axes[axis] for axis in order]))
-        contracted = [(lhs.shape[i], left[i], right[j]) for i, j in pairs]
+        contracted = offsets(merge_axes([(lhs.shape[i], left[i], right[j]) for i, j in pairs]))
+        merged = merge_axes([axes[axis] for axis in order])
+        if merged and lhs.dtype.char in "fd" and merged[-1][1:] == (1, 1):
+            strip = STRIP // lhs.itemsize
+            if merged[-1][0] >= strip:
+                self._of_lines(merged, contracted, max(strip, PIECE // lhs.itemsize))
+                return
+        outer, tile, row = _split(merged)
+        self.contract = contract_tiles
         self.tiles = math.prod(n for n, _, _ in outer)
-        self.arguments = (
+        self.arguments: tuple[Any, ...] = (
+            self.origins,
             axis_table(outer),
             offsets(tile),
             np.array(row, dtype=np.int64),
-            offsets(merge_axes(contracted)),
+            contracted,
         )
+
+    def _of_lines(self, axes: list[Axis], contracted: Any, most: int) -> None:
+        """Of floats whose batches lie last in all arrays: outer axes are pieces of the lines, then what makes
+        no rows of a tile."""
+        *kept, (n, *_) = _with_output(axes)
+        pieces = max(1, n // most)
+        piece = n // pieces
+        rows: list[Axis] = []
+        room = LINES
+        while kept and kept[-1][0] <= room:
+            room //= kept[-1][0]
+            rows.insert(0, kept.pop())
+        outer = [(pieces, piece, piece, piece), *kept]
+        self.contract = contract_lines
+        self.tiles = math.prod(axis[0] for axis in outer)
+        self.arguments = (
+            self.origins,
+            axis_table(outer, 3),
+            offsets(rows, 3),
+            np.array((piece, n - (pieces - 1) * piece)),
+            contracted.reshape(-1),
+        )
+
+
+def _with_output(axes: list[Axis]) -> list[Axis]:
+    """The axes of a contiguous output, with their strides in it before those of the operands."""
+    found: list[Axis] = []
+    stride = 1
+    for n, *steps in reversed(axes):
+        found.insert(0, (n, stride, *steps))
+        stride *= n
+    return found
 
 
 def _split(axes: list[Axis]) -> tuple[list[Axis], list[Axis], Axis]:

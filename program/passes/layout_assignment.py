@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from ...backend.catalogue import known_dims
 from ...backend.contraction import Contraction, Order, Orders, contraction_of
 from ...backend.cost_model import RATES
+from ...backend.lines import SHORTEST
 from ...backend.matrices import is_tall
 from ...backend.outer import lines_of
 from ...backend.products import plan_products
@@ -96,6 +97,7 @@ def layout_assignment(program: Program, order: str = "K") -> Program:
         return program
     found: dict[int, Axes | None] = dict.fromkeys(between)
     found |= _long_rows(program, between)
+    found |= _in_lines(program, between, results)
     fixed = [slot for slot in results if order in ("C", "F") or slot in outer]
     plain = {slot: results.pop(slot) for slot in fixed}
     found |= {slot: _unless_row_major(axes) for slot, axes in plain.items()}
@@ -229,6 +231,64 @@ def _long_rows(program: Program, between: set[int]) -> dict[int, Axes]:
         if other < plain:
             found |= dict.fromkeys(slots, (1, 0))
     return found
+
+
+def _in_lines(program: Program, between: set[int], results: dict[int, Axes]) -> dict[int, Axes]:
+    """Small arrays whose maker reads batches that lie last in both operands have them last, too, where that
+    costs less in all, with what reads them. Larger ones are searched for."""
+    found: dict[int, Axes] = {}
+    reader = {slot: ins for ins in program.instructions for slot in ins.inputs if slot in between}
+
+    def lying(step: _Step) -> dict[int, Axes]:
+        return {
+            slot: found.get(slot) or program.slots[slot].layout or tuple(range(len(labels)))
+            for slot, labels in zip(step.slots, step.labels, strict=True)
+        }
+
+    for ins in program.instructions:
+        (out, *_) = ins.outputs
+        small = (out in between or out in results) and program.slots[out].nbytes < LEAST
+        if not small or not ins.attrs["batch"][0] or not ins.attrs["contracting"][0]:
+            continue
+        step = _step(program, ins)
+        lie = lying(step)
+        batch = _last_of_both(step, lie)
+        if step.contraction.size(batch) < SHORTEST:
+            continue
+        plain = results.get(out, lie[out])
+        last = (*(axis for axis in plain if axis not in batch), *batch)
+        then = _step(program, reader[out]) if out in reader else None
+        if _seconds(step, then, lie, last) < GAIN * _seconds(step, then, lie, lie[out]):
+            found[out] = last
+    return found
+
+
+def _last_of_both(step: _Step, lie: dict[int, Axes]) -> Axes:
+    """The batches that are the last axes of both operands, as they lie."""
+    lhs, rhs = step.order(0, lie) or (), step.order(1, lie) or ()
+    found: list[int] = []
+    for x, y in zip(reversed(lhs), reversed(rhs), strict=False):
+        if x != y or x not in step.contraction.batch:
+            break
+        found.insert(0, x)
+    return tuple(found)
+
+
+def _seconds(step: _Step, then: _Step | None, lie: dict[int, Axes], order: Axes) -> float:
+    """Of a product whose result lies in this order, and of the one that reads it, which may write what it
+    makes as its operands lie."""
+    out = step.slots[2]
+    seconds = step.seconds(lie | {out: order})
+    if then is None:
+        return seconds
+    orders = {
+        slot: order if slot == out else lie.get(slot, tuple(range(len(labels))))
+        for slot, labels in zip(then.slots, then.labels, strict=True)
+    }
+    batch = _last_of_both(then, orders)
+    plain = orders[then.slots[2]]
+    last = (*(axis for axis in plain if axis not in batch), *batch)
+    return seconds + min(then.seconds(orders), then.seconds(orders | {then.slots[2]: last}))
 
 
 def _searched(

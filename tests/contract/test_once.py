@@ -206,6 +206,42 @@ def test_small_contractions_never_count(rng: np.random.Generator) -> None:
     assert type(found) is Expression
 
 
+MEDIUM = {  # fewer than SMALL multiplications, and what runs once there were many calls
+    "rows": (("pi,pi->p", (2000, 24), (2000, 24)), "dots"),
+    "lines": (("ikb,kb->ib", (4, 4, 3000), (4, 3000)), "loops"),
+    "lanes": (("bij,bj->bi", (3000, 4, 4), (3000, 4)), "fused"),
+}
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("name", MEDIUM)
+def test_medium_contractions_have_kernels_after_many_calls(
+    name: str, rng: np.random.Generator
+) -> None:
+    """`small` counts for the first ones, and for `compile`."""
+    case, engine = MEDIUM[name]
+    call = operands_of(case, rng)
+    with options(patience=0, small=SMALL * once.MEDIUM):  # its kernel is here, or is kept
+        einloom.compile(*call)(*call[1:])
+    einloom.einsum(*call)
+    first, found = seen(*call)
+    assert type(found) is once.FewCalls
+    plain = einloom.compile(*call)
+    assert engine not in str(plain.explain(*call[1:]))
+    assert np.array_equal(first, plain(*call[1:]))
+    for _ in range(10000):
+        result, found = seen(*call)
+        if type(found) is Expression:
+            break
+    assert type(found) is Expression
+    assert engine in str(found.explain(*call[1:]))
+    np.testing.assert_allclose(result, first, rtol=1e-11, atol=1e-11)
+    einloom.clear_caches()
+    with options(small=SMALL * 8):  # it has too few for that
+        einloom.einsum(*call)
+        assert type(seen(*call)[1]) is Expression
+
+
 @pytest.mark.usefixtures("patient")
 def test_endless_patience(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(once, "loading_seconds", lambda: float("inf"))

@@ -8,6 +8,9 @@ import numpy as np
 
 from ..jit import kernel, part
 
+dot_lanes: Any = None
+STRIP = 4 * 64  # bytes of a strip of `dot_lanes`
+NEAR = 2  # strips of a line that are read before other lines are
 VECTOR = 16  # elements of a row that is added to at once; shorter ones are summed one element after another
 
 
@@ -97,3 +100,54 @@ def add_row(
         for j in range(np.uint64(length)):
             value = lhs[x + j] * rhs[y + j]
             out[to + j] = out[to + j] + value if adds else value
+
+
+@kernel
+def contract_lines(
+    start: int,
+    stop: int,
+    out: Any,  # contiguous
+    lhs: Any,  # flat buffer; element (axes) is lhs[lhs_origin + sum(index * stride)]
+    rhs: Any,
+    origins: Any,  # [2]: offset of the first element of lhs and of rhs
+    outer: Any,  # [4, axes]: pieces of the lines, then sizes of outer axes; their strides in out, lhs and rhs
+    rows: Any,  # [3, count]: offsets in out, lhs and rhs of the lines of a tile
+    line: Any,  # [2]: elements of a piece of a line, and of its last piece: a strip at least
+    contracted: Any,  # [2 * depth]: offsets in lhs of the contracted elements, then those in rhs
+) -> None:
+    """out[tile, r, j] = sum_k lhs[..] * rhs[..] for tiles start..stop, where j lies last in all three.
+
+    The sums of a strip are in registers until all of k is added. The last strip of a piece may go over those
+    elements of the one before again, and writes the same numbers there.
+    """
+    axes, depth, strip = outer.shape[1], contracted.size // 2, STRIP // out.itemsize
+    position = outer[0].copy()
+    rest = start
+    to, left, right = 0, origins[0], origins[1]
+    for axis in range(axes - 1, -1, -1):
+        position[axis] = rest % outer[0, axis]
+        rest //= outer[0, axis]
+        to += position[axis] * outer[1, axis]
+        left += position[axis] * outer[2, axis]
+        right += position[axis] * outer[3, axis]
+    for _ in range(start, stop):
+        length = line[1] if position[0] == outer[0, 0] - 1 else line[0]
+        for first in range(0, length, NEAR * strip):
+            for r in range(rows.shape[1]):
+                for j in range(first, min(first + NEAR * strip, length), strip):
+                    at = min(j, length - strip)
+                    dot_lanes(
+                        out, lhs, rhs, contracted, depth, 0, depth,
+                        to + rows[0, r] + at, left + rows[1, r] + at, right + rows[2, r] + at,
+                    )  # fmt: skip
+        for axis in range(axes - 1, -1, -1):
+            position[axis] += 1
+            to += outer[1, axis]
+            left += outer[2, axis]
+            right += outer[3, axis]
+            if position[axis] < outer[0, axis]:
+                break
+            to -= position[axis] * outer[1, axis]
+            left -= position[axis] * outer[2, axis]
+            right -= position[axis] * outer[3, axis]
+            position[axis] = 0

@@ -24,8 +24,8 @@ SMALL = 1 << 18
 """Scalar multiplications below which a step stays on plain NumPy and never waits for a compiler."""
 
 ENGINES = (
-    "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sums", "dots", "sum product",
-    "lanes", "sequence",
+    "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sums", "dots", "lines",
+    "sum product", "lanes", "sequence",
 )  # fmt: skip
 """Ways to run a contraction that may be asked for; see `dot_engine` of the CPU backend, and `product_groups`
 and `sequences` of programs for the last two."""
@@ -66,8 +66,8 @@ class Options:
             otherwise, from the first call where what they save in it is worth so long a wait, else from the
             call on before which as much was lost. 0: they are loaded at once; infinity: never.
         engine: one of "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips",
-            "sums", "dots", "sum product", "lanes", "sequence": it runs every contraction that it can, however
-            slow that is; None: the fastest. For tests.
+            "sums", "dots", "lines", "sum product", "lanes", "sequence": it runs every contraction that it
+            can, however slow that is; None: the fastest. For tests.
         provider: "blas"; or "native": products of matrices call no BLAS, but compiled kernels, or NumPy's
             elementwise loops below `small`; or "plain": BLAS and NumPy compute those of real and of complex
             numbers, even where kernels are faster. Factorisations are those of LAPACK in any case.
