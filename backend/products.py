@@ -22,8 +22,9 @@ SOON_ALONE = 2e-5  # and a kernel that one thread runs
 SOON_COPIED = 2e-4  # and of BLAS and its copies, from which these may read what lies badly for them
 COPIED = 0.05  # of that time, at least, these copies take
 SIDE = 8  # rows, columns and contracted elements, at least, of such a product
-# multiplications of inner products below which rows of more elements take BLAS no longer
-MEDIUM, SHORT = 1 << 18, 32
+# multiplications below which it matters what it takes to begin a loop nest, and inner products of rows of
+# more than SHORT elements take BLAS no longer
+MEDIUM, BEGUN, SHORT = 1 << 18, 5e-6, 32
 CALL = 3e-8  # seconds of a call of BLAS for few numbers, besides what the model says
 OF_STRIPS = 0.75  # of what a loop nest takes that adds to its result again and again
 CLEARED = 1 << 20  # bytes of a result that leaves the cache between being cleared and added to
@@ -52,6 +53,8 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
         is_tiny, by_strips = m * n * k < TINY, are_strips(step, orders)
         if is_tiny or (by_strips and m * n > 1 and k <= DEPTH):
             nest = _loop_nest(step, orders, model, by_strips)
+            if batch * m * n * k < MEDIUM and get_options().small > 0:
+                nest = nest._replace(seconds=nest.seconds + BEGUN)
             if is_tiny or nest.seconds < matrices.seconds:
                 return min(nest, matrices)  # by seconds
     if matrices.by == "lines":

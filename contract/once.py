@@ -34,13 +34,14 @@ from .plan import Plan
 CALLS = 50  # in which the kernels should have saved what loading them takes: a loop of a script
 SHARE = 3 / 4  # of what a call takes without them: saving that is worth waiting for
 SHORT = 1 / 256  # of the time of loading: calls that take less have no kernels
-SEEN = 8  # calls before it is weighed what they lose: that takes as long as a call or two
+SEEN = 8  # calls before it is weighed what they lose: that takes as long as a call or two,
+SEEN_MEDIUM = 200  # or as some ten of few multiplications
 BRIEF = (
     1 / 10
 )  # of the time of loading: calls that take less are made once more to see what is kept
 LITTLE = 1 / 20  # of what a call takes: for less the bits never change
 # of `options.small`: multiplications of steps that have kernels where a contraction of fewer is called often
-MEDIUM = 1 / 8
+MEDIUM = 1 / 32
 
 
 class FewCalls(Expression):
@@ -53,9 +54,10 @@ class FewCalls(Expression):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan, at_once=False)
         small = get_options().small
-        self._small = small if plan.cost >= small else small * MEDIUM
+        is_medium = plan.cost < small
+        self._small = small * MEDIUM if is_medium else small
         self.calls = 0
-        self.limit: float = SEEN
+        self.limit: float = SEEN_MEDIUM if is_medium else SEEN
         self._saved: float | None = None  # seconds of each call
         self._is_tried = False  # whether a call is to tell what is kept: short ones
         self._looking = threading.Lock()  # held by the thread that does
@@ -114,8 +116,16 @@ def for_few_calls(plan: Plan) -> Expression:
     if now.asks_for_kernels or not now.patience or _are_worth_it(plan, now.patience, now.small):
         return Expression(plan, at_once=False)
     with options(provider="plain"):
-        is_small = plan.cost < now.small * MEDIUM
-        return Expression(plan, at_once=False) if is_small else FewCalls(plan)
+        may_gain = plan.cost >= now.small or _has_batches(plan, now.small * MEDIUM)
+        return FewCalls(plan) if may_gain else Expression(plan, at_once=False)
+
+
+def _has_batches(plan: Plan, least: float) -> bool:
+    """Whether it has so many multiplications, and batches in some product: with fewer than `small` of them
+    kernels save something there alone."""
+    return plan.cost >= least and any(
+        ins.op == "dot_general" and ins.attrs["batch"][0] for ins in plan.program.instructions
+    )
 
 
 def _are_worth_it(plan: Plan, loading: float, small: float) -> bool:

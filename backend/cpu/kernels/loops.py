@@ -10,7 +10,7 @@ from ..jit import kernel, part
 
 dot_lanes: Any = None
 STRIP = 4 * 64  # bytes of a strip of `dot_lanes`
-NEAR = 2  # strips of a line that are read before other lines are
+NEAR = 16  # strips of a line that are read before other lines are
 VECTOR = 16  # elements of a row that is added to at once; shorter ones are summed one element after another
 
 
