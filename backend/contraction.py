@@ -158,6 +158,9 @@ def orders_of(
     )
 
 
+DEPTH = 4096  # most contracted elements of a compiled loop nest: their offsets are a table
+
+
 def without_ones(step: Contraction, order: Order) -> Order:
     """An order without the labels of one element."""
     if order is None or not step.has_ones:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from .contraction import Contraction, Orders
+from .contraction import Contraction, Orders, without_ones
 
 SHORTEST = 16  # batches of a line of NumPy, at least,
 STRIP = 256  # and bytes of one of our kernel
-DEPTH = 4096  # most contracted elements of the kernel for loops: their offsets are a table
 # seconds of NumPy's two calls, of each line in both of them, and of each byte of products (Zen 4, float32 to
 # complex128, lines of 16 to 10000)
 BEGUN, LINE, BYTE = 3e-6, 3e-8, 9.5e-11
@@ -20,7 +19,7 @@ def line_length(step: Contraction, orders: Orders) -> int:
     >>> line_length(step, ((0, 1, 2), (1, 2), (0, 2))), line_length(step, ((0, 1, 2), (1, 2), (2, 0)))
     (1000, 1)
     """
-    lhs, rhs, out = orders
+    lhs, rhs, out = (without_ones(step, order) for order in orders)
     length = 1
     if not step.batch or lhs is None or rhs is None or out is None:
         return length
@@ -29,6 +28,12 @@ def line_length(step: Contraction, orders: Orders) -> int:
             break
         length *= step.sizes[x]
     return length
+
+
+def are_packed(step: Contraction, orders: Orders) -> bool:
+    """Whether batches lie last in both operands, so that BLAS reads neither as it lies."""
+    lhs, rhs, _ = orders
+    return bool(lhs and rhs) and lhs[-1] == rhs[-1] and lhs[-1] in step.batch
 
 
 def lines_seconds(step: Contraction, orders: Orders) -> float | None:

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from .._base.options import get_options
 from .blocked import panel_seconds
 from .catalogue import CATALOGUE, Attrs, known_dims
-from .contraction import Contraction, Order, contraction_of, orders_of
+from .contraction import Contraction, Orders, contraction_of, orders_of
 from .cost_model import MODELS, RATES
 from .fusion import Labels, ProductFusionPlan
+from .lines import are_packed
 from .matrices import Products
 from .products import CALL, clearing_seconds, plan_decided, plan_plain
 from .spec import ArraySpec, compute_dtype
@@ -25,9 +26,9 @@ MANY_CALLS = 64  # from which on they count where a single product is weighed
 COMPLEX = 1 / 3  # of NumPy's time for complex products without sums, in kernels
 # seconds of a kernel that tables tell what to do: before it begins, and until several threads are at it
 TABLES, TABLES_SHARED = 1.2e-5, 5e-5
-# seconds of lanes up to which one thread is done before several would be. By itself it took as long as the
-# model says for all of them (Zen 4, up to 6000 lanes of 10 to 40 numbers); two took 1.1 to 2.7 times as long
-SOLO = 6e-5
+# seconds of lanes, of all threads together, up to which one is done before others are there. It took half of
+# that (two threads of Zen 4, up to 6000 lanes of 10 to 40 numbers); both took 1.1 to 2.7 times as long
+SOLO = 1.2e-4
 BROKEN = 3  # neighbours in memory at which the rate of lanes is half of that of long runs
 
 
@@ -120,7 +121,7 @@ def product_seconds(
     # not of complex numbers, nor of single sums: for these the model says too much without it
     batch, m, n, _ = step.amounts
     is_called_often = batch >= MANY_CALLS and m * n > 1 and step.rate >= 1
-    calling = calling_seconds(step, matrices, orders[1]) if is_called_often else 0.0
+    calling = calling_seconds(step, matrices, orders) if is_called_often else 0.0
     clearing = clearing_seconds(step, model)
     is_nest = found.by != "products" or found.calls == 0
     compiled = found.seconds if is_nest else found.seconds + clearing + calling
@@ -131,11 +132,12 @@ def product_seconds(
     )
 
 
-def calling_seconds(step: Contraction, found: Products, rhs: Order) -> float:
+def calling_seconds(step: Contraction, found: Products, orders: Orders) -> float:
     """What `plan_matrices` leaves out of products for each of many batches: BLAS takes as long to begin each
     of a few numbers as for what it computes."""
-    if found.calls <= 1:
+    if found.calls <= 1 or are_packed(step, orders):  # which `plan_plain` counted
         return 0.0
+    rhs = orders[1]
     if step.rate < 1:
         return found.calls * CALL_COMPLEX
     _, m, n, k = step.amounts
@@ -168,12 +170,13 @@ def predict_lanes(plan: ProductFusionPlan) -> Prediction:
         / (2 * model.stream)  # half of it: the rest goes on meanwhile
         + work / (model.products * RATES[dtype.char] * model.across)
     )
-    return Prediction((TABLES if shared <= SOLO else TABLES_SHARED) + shared, 0, moved, work)
+    is_short = shared * model.threads <= SOLO
+    return Prediction((TABLES if is_short else TABLES_SHARED) + shared, 0, moved, work)
 
 
 def lanes_suit_one(plan: ProductFusionPlan) -> bool:
     """Whether one thread should do such a chain: others would come when it is done."""
-    return predict_lanes(plan).seconds <= TABLES + SOLO
+    return predict_lanes(plan).seconds <= TABLES + SOLO / MODELS.current.threads
 
 
 def _run(plan: ProductFusionPlan, labels: Labels, spec: ArraySpec) -> int:

@@ -9,10 +9,10 @@ import math
 
 from .._base.options import get_options
 from .blocked import panel_seconds
-from .contraction import Contraction, Order, Orders, without_ones
+from .contraction import DEPTH, Contraction, Order, Orders, without_ones
 from .cost_model import FAR, MODELS, WIDE, CostModel
 from .dots import rows_seconds, takes_rows
-from .lines import DEPTH, are_strips, lines_seconds
+from .lines import are_packed, are_strips, lines_seconds
 from .matrices import TINY, Products, plan_matrices
 from .strips import FASTER, Strips, is_alone, plan_strips, run_of
 from .sums import sums_seconds
@@ -78,8 +78,7 @@ def plan_plain(step: Contraction, orders: Orders, model: CostModel | None = None
     """The cheapest way without kernels of ours. Where batches lie last in both operands, what calls of BLAS
     for each take by themselves counts: `plan_matrices` leaves it out, since its ways take it alike."""
     found, seconds = plan_matrices(step, orders, model), lines_seconds(step, orders)
-    lhs, rhs, _ = orders
-    if found.calls > 1 and lhs and rhs and lhs[-1] == rhs[-1] and lhs[-1] in step.batch:
+    if found.calls > 1 and are_packed(step, orders):
         found = found._replace(seconds=found.seconds + found.calls * CALL)
     if seconds is None or found.seconds <= seconds:
         return found

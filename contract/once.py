@@ -7,7 +7,7 @@ call, or most of what a call takes that is not short. Else it does without until
 these shapes have lost as much as loading takes, by the cost model, and has them from then on: nobody waits
 twice as long as had they been there from the first call, and the bits change once, at a call whose number no
 clock decides: it depends on shapes, dtypes, options, the calls before it and what is kept on disk. `compile`,
-whose expressions are kept, has them always.
+whose expressions are kept, has them always, but for contractions below `options.small`.
 """
 
 from __future__ import annotations

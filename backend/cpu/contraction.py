@@ -15,7 +15,7 @@ from ..._base.caches import Quick
 from ..._base.options import get_options, num_threads
 from ..blocked import panel_seconds
 from ..catalogue import Attrs, DotDims, infer, known_dims
-from ..contraction import Contraction, Orders, contraction_of, orders_of
+from ..contraction import DEPTH, Contraction, Orders, contraction_of, orders_of
 from ..cost_model import MODELS
 from ..fusion import ElementwiseFusionPlan, FusionStep
 from ..matrices import TINY
@@ -75,6 +75,8 @@ def dot_engine(
     dots          real and complex numbers, enough work, a pair of vectors for each of many batches, and what
                   is contracted last in memory in both: each sum is added up in registers
     gemm          one matrix product of BLAS dtype
+    lines         real and complex numbers, batches that lie last in all arrays, and matrices so small that
+                  BLAS should take longer, with its copies: NumPy multiplies lines and adds them up
     loops         something is contracted, enough work for a compiled loop nest, and: matrices so small that
                   calling BLAS for each would take longer, or integers and rows of 16 or more
     multiply      nothing is contracted: a broadcast product, compiled where that is worth it
@@ -84,12 +86,13 @@ def dot_engine(
     Half precisions that are not blocked take the rung of float32. One more runs everything, but only where
     it is asked for: sum product, which forms all products by broadcasting and adds them up. The provider
     "native" takes it for what would be BLAS's and no kernel of ours runs. The provider "plain" leaves
-    products of real and complex numbers that sum something to BLAS; those of integers and truth values, and
-    blocks of half precisions, are the same with every provider.
+    products of real and complex numbers that sum something to BLAS and to NumPy's lines; those of integers
+    and truth values, and blocks of half precisions, are the same with every provider.
     """
     now = get_options()
-    if now.provider == "plain" and now.engine is None and inputs[0].dtype.char in BLAS:
-        return "zeros" if _work(dims) == 0 else _by_blas(dims, inputs, output)
+    is_plain = now.provider == "plain" and now.engine is None and inputs[0].dtype.char in BLAS
+    if is_plain and (dims.k < 2 or dims.batch < 2 or _work(dims) == 0):
+        return "zeros" if _work(dims) == 0 else "multiply" if dims.k == 1 else "gemm"
     key = (dims, inputs, output, now.small, now.engine, now.provider, MODELS.current)
     found = _ENGINES.items.get(key)
     if found is None:
@@ -112,6 +115,8 @@ def _engine(
     dtype, asked, provider = inputs[0].dtype, get_options().engine, get_options().provider
     is_blas = dtype.char in BLAS
     is_plain = is_blas and provider == "plain"
+    if is_plain and asked is None:
+        return _by_blas(dims, inputs, output)
     suits_blocks = blocked.suits_dtype(dtype) and (
         _suits_blocks(dims, inputs, output) if asked is None else asked == "blocked"
     )
@@ -158,6 +163,8 @@ def _without_blas(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
         return "dots"
     if _suits_loops(dims, inputs, output, is_blas=True):
         return "loops"
+    if dims.batch > 1 and plan_plain(*_step(dims, inputs, output)).by == "lines":
+        return "lines"
     dtype, is_large = inputs[0].dtype, _work(dims) >= max(1, get_options().small)
     if is_large and blocked.suits_dtype(dtype):
         return "blocked"
@@ -176,7 +183,7 @@ def _able(dims: DotDims, dtype: np.dtype[np.generic]) -> dict[Engine, bool]:
         "gemm": is_blas and dims.batch == 1,
         "batched gemm": is_blas and dims.batch > 1,
         "matmul": not is_blas,
-        "loops": dtype.char in loops.DTYPES and dims.k <= loops.DEPTH,
+        "loops": dtype.char in loops.DTYPES and dims.k <= DEPTH,
         "strips": is_blas,
         "dots": is_blas and dtype.isnative and dims.k > 1 and dims.m == dims.n == 1,
         "sums": (is_blas or dtype.kind in "biu") and dtype.isnative and _is_vector(dims),
@@ -212,7 +219,7 @@ def _suits_blocks(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpe
         return m * n * k >= HALF and min(m, n, k) >= NARROW
     if m * n * k < BLOCK or max(m, n) < ROW or k == 1 or _suits_sums(dims, dtype):
         return False
-    suits_loops = min(m, n, k) < THIN and n >= ROW and k <= loops.DEPTH
+    suits_loops = min(m, n, k) < THIN and n >= ROW and k <= DEPTH
     return not (suits_loops and dtype.char in loops.DTYPES)
 
 
@@ -220,7 +227,7 @@ def _suits_loops(
     dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec | None, is_blas: bool
 ) -> bool:
     per_matrix, small = dims.m * dims.n * dims.k, get_options().small
-    if dims.batch * per_matrix < max(1, small) or dims.k > loops.DEPTH:
+    if dims.batch * per_matrix < max(1, small) or dims.k > DEPTH:
         return False
     if inputs[0].dtype.char not in loops.DTYPES:
         return False
@@ -228,8 +235,8 @@ def _suits_loops(
         return False
     if not is_blas:
         return dims.n >= ROW or small == 0
-    if small == 0:
-        return per_matrix < TINY
+    if small == 0 and per_matrix < TINY:
+        return True
     return plan_decided(*_step(dims, inputs, output)).calls == 0
 
 
@@ -282,7 +289,9 @@ def uses_threads(attrs: Attrs, inputs: tuple[ArraySpec, ...], output: ArraySpec)
         return strips.uses_threads(dims, inputs, _packed_for_strips(dims, inputs, output))
     if engine == "dots":
         return dots.uses_threads(dims, output)
-    return engine in ("loops", "blocked", "sums") or (
+    if engine == "loops":
+        return loops.uses_threads(dims)
+    return engine in ("blocked", "sums") or (
         engine == "multiply" and (_large_multiply(output) is not None or _is_shared_often(output))
     )
 
@@ -439,7 +448,7 @@ def dot_scratch_bytes(
             return copies
         return copies + fused_scratch_bytes(plan, (0, 1), 0, threads or num_threads())
     if engine == "loops":  # tables, and packed operands where strides are no whole elements
-        return 16 * (loops.TILE + dims.k) + lhs.nbytes + rhs.nbytes
+        return loops.loops_bytes(dims) + lhs.nbytes + rhs.nbytes
     if engine == "sum product":
         return sum_product.scratch_bytes(_summed(dims, inputs), inputs)
     return packed_bytes(dims, inputs, output, threads or num_threads())

@@ -194,8 +194,10 @@ def _one_by_one(plan: ProductFusionPlan) -> Iterator[float]:
             RATES[dtype.char],
         )
         lhs, rhs = (_order(plan, value) for value in step.operands)
-        found = plan_decided(product, (lhs, rhs, step.labels))
-        yield START + found.seconds * _part(product, found) + calling_seconds(product, found, rhs)
+        orders = lhs, rhs, step.labels
+        found = plan_decided(product, orders)
+        calling = calling_seconds(product, found, orders)
+        yield START + found.seconds * _part(product, found) + calling
 
 
 def _part(product: Contraction, found: Products) -> float:

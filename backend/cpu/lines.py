@@ -33,13 +33,13 @@ class _Axes(NamedTuple):
     def cut(self) -> tuple[int, int]:
         """Along which axis products are formed in pieces, and how many numbers of it each has."""
         size, kept, lines = math.prod(self.shape), self.shape[: self.kept], self.lines
-        if size <= PIECE or not self.shape:
-            return 0, max(self.shape[:1], default=1)
+        if size <= PIECE:
+            return 0, self.shape[0]
         if lines:
-            axis = len(self.shape) - len(lines)
-            step = PIECE * lines[0] // size
-            if step * math.prod(lines[1:]) >= LINE or not kept:
-                return axis, max(1, step)
+            place = lines.index(max(lines))
+            step = PIECE * lines[place] // size
+            if step * math.prod(lines[place + 1 :]) >= LINE or max(kept, default=1) == 1:
+                return len(self.shape) - len(lines) + place, max(1, step)
         axis = kept.index(max(kept))
         return axis, max(1, PIECE * kept[axis] // size)
 
@@ -61,10 +61,8 @@ def _axes(dims: DotDims, lhs: ArraySpec, output: ArraySpec) -> _Axes:
 def lines_bytes(dims: DotDims, lhs: ArraySpec, output: ArraySpec) -> int:
     """What the kernel allocates: products of a piece."""
     axes = _axes(dims, lhs, output)
-    if not axes.shape:
-        return output.dtype.itemsize
     axis, step = axes.cut
-    return math.prod(axes.shape) // max(1, axes.shape[axis]) * step * output.dtype.itemsize
+    return math.prod(axes.shape) // axes.shape[axis] * step * output.dtype.itemsize
 
 
 def bind_lines(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) -> Kernel:
@@ -77,8 +75,9 @@ def bind_lines(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
     right_perm, right_shape = _view(rhs, of_rhs, dims.rhs_contracting, axes)
     order, shape, kept, dtype = axes.order, axes.shape, axes.kept, output.dtype
     axis, step = axes.cut
-    count = shape[axis] if shape else 1
-    terms = math.prod(shape[kept : kept + axes.contracted])
+    count = shape[axis]
+    contracted = shape[kept : kept + axes.contracted]
+    terms, room_size = math.prod(contracted), math.prod(shape) // count * min(step, count)
     of_out = axis if axis < kept else axis - axes.contracted  # the same axis of the result
     indices = [
         (
@@ -94,9 +93,6 @@ def bind_lines(dims: DotDims, inputs: tuple[ArraySpec, ...], output: ArraySpec) 
         inner = target.shape[kept:]
         np.multiply(left, right, products.reshape(*target.shape[:kept], *contracted, *inner))
         np.add.reduce(products.reshape(*target.shape[:kept], terms, *inner), kept, None, target)
-
-    contracted = shape[kept : kept + axes.contracted]
-    room_size = math.prod(shape) // max(1, count) * min(step, count)
 
     def sums(left: Any, right: Any, target: Any) -> None:
         room = empty((room_size,), dtype)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._base.options import get_options
 from ..catalogue import DotDims
-from ..lines import DEPTH as DEPTH
+from ..matrices import TINY
 from ..protocol import Kernel
 from ..spec import ArraySpec, Axes
 from .buffers import allocator, empty_as
@@ -27,6 +27,7 @@ TILE = 4096  # elements of the output that are summed together; 32 KiB of float6
 DTYPES = frozenset("bBhHiIlLqQfdFD")  # dtype characters that numba computes as NumPy does
 PIECE = 1 << 13  # bytes of a line, more or less, that is done before the next piece of all lines is
 LINES = 4096  # most of them in a tile: their offsets are a table
+TILES = 8  # or some more or fewer, where several threads are to have some
 ALONE = 1 << 18  # multiplications below which one thread is done before another one would be there
 
 
@@ -35,17 +36,23 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
     kept: list[tuple[Any, _Tables | None]] = [(None, None)]
     order = tuple(range(len(output.shape))) if output.layout is None else output.layout
     is_plain, make = output.layout is None, allocator(output)
-    is_short = dims.batch * dims.m * dims.n * dims.k < ALONE and get_options().small > 0
-    threads = 1 if is_short else None
+    threads = None if uses_threads(dims) else 1
+    is_tiny = dims.m * dims.n * dims.k < TINY or output.dtype.char not in "fd"
 
-    def run(lhs: Any, rhs: Any, out: Any = None) -> Any:
-        key = (lhs.strides, rhs.strides, lhs.flags.aligned, rhs.flags.aligned)
+    def run(lhs: Any, rhs: Any, out: Any = None, are_dense: bool = False) -> Any:
+        if not (lhs.flags.aligned and rhs.flags.aligned):
+            lhs, rhs = readable(lhs), readable(rhs)
+        key = (lhs.strides, rhs.strides)
         seen, tables = kept[0]  # read once: another thread may put its own there at any time
         if seen != key:
-            tables = _tables(dims, order, lhs, rhs)
+            tables = _tables(dims, order, lhs, rhs, 1 if threads else TILES)
             kept[0] = (key, tables)
         if tables is None:  # some lie between elements
-            return run(readable(lhs), readable(rhs), out=out)
+            return run(readable(lhs), readable(rhs), out, are_dense)
+        if not (
+            is_tiny or tables.are_lines or are_dense
+        ):  # which are for this kernel in lines alone
+            return run(lhs.copy(order="K"), rhs.copy(order="K"), out=out, are_dense=True)
         if out is None:
             target = make()
         elif out.flags.aligned and out.transpose(order).flags.c_contiguous:
@@ -68,18 +75,35 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
     return run
 
 
-def _tables(dims: DotDims, order: Axes, lhs: Any, rhs: Any) -> _Tables | None:
+def uses_threads(dims: DotDims) -> bool:
+    """Whether there is enough to do for several."""
+    return dims.batch * dims.m * dims.n * dims.k >= ALONE or not get_options().small
+
+
+def loops_bytes(dims: DotDims) -> int:
+    """Upper bound of the tables."""
+    return max(16 * TILE, 24 * LINES) + 16 * dims.k
+
+
+def _tables(dims: DotDims, order: Axes, lhs: Any, rhs: Any, tiles: int) -> _Tables | None:
     strides = element_strides(lhs), element_strides(rhs)
     if strides[0] is None or strides[1] is None:
         return None
-    return _Tables(dims, order, lhs, rhs, strides[0], strides[1])
+    return _Tables(dims, order, lhs, rhs, strides[0], strides[1], tiles)
 
 
 class _Tables:
     """Offsets of tiles, rows and contracted elements for operands of given strides."""
 
     def __init__(
-        self, dims: DotDims, order: Axes, lhs: Any, rhs: Any, left: list[int], right: list[int]
+        self,
+        dims: DotDims,
+        order: Axes,
+        lhs: Any,
+        rhs: Any,
+        left: list[int],
+        right: list[int],
+        tiles: int,
     ) -> None:
         # where the first elements lie in a buffer: the same for all arrays of these strides
         self.origins = np.array((flat(lhs)[1], flat(rhs)[1]))
@@ -97,10 +121,10 @@ class _Tables:
         if merged and lhs.dtype.char in "fd" and merged[-1][1:] == (1, 1):
             strip = STRIP // lhs.itemsize
             if merged[-1][0] >= strip:
-                self._of_lines(merged, contracted, max(strip, PIECE // lhs.itemsize))
+                self._of_lines(merged, contracted, strip, max(strip, PIECE // lhs.itemsize), tiles)
                 return
         outer, tile, row = _split(merged)
-        self.contract = contract_tiles
+        self.contract, self.are_lines = contract_tiles, False
         self.tiles = math.prod(n for n, _, _ in outer)
         self.arguments: tuple[Any, ...] = (
             self.origins,
@@ -110,25 +134,31 @@ class _Tables:
             contracted,
         )
 
-    def _of_lines(self, axes: list[Axis], contracted: Any, most: int) -> None:
+    def _of_lines(
+        self, axes: list[Axis], contracted: Any, strip: int, most: int, tiles: int
+    ) -> None:
         """Of floats whose batches lie last in all arrays: outer axes are pieces of the lines, then what makes
         no rows of a tile."""
         *kept, (n, *_) = _with_output(axes)
-        pieces = max(1, n // most)
-        piece = n // pieces
+        piece = (
+            -(-n // max(1, n // most, min(n // strip, tiles)) // strip) * strip
+        )  # of whole strips
+        pieces = max(1, n // piece)
         rows: list[Axis] = []
         room = LINES
         while kept and kept[-1][0] <= room:
             room //= kept[-1][0]
             rows.insert(0, kept.pop())
+        while rows and pieces * math.prod(axis[0] for axis in kept) < tiles:
+            kept.append(rows.pop(0))
         outer = [(pieces, piece, piece, piece), *kept]
-        self.contract = contract_lines
+        self.contract, self.are_lines = contract_lines, True
         self.tiles = math.prod(axis[0] for axis in outer)
         self.arguments = (
             self.origins,
             axis_table(outer, 3),
             offsets(rows, 3),
-            np.array((piece, n - (pieces - 1) * piece)),
+            np.array((piece, n - (pieces - 1) * piece)),  # the last one is longer, or the only one
             contracted.reshape(-1),
         )
 

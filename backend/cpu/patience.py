@@ -8,7 +8,7 @@ something else has loaded one. A process that does little never loads a compiler
 at most what loading takes.
 
 Products of medium size, below what is worth a compiler once, have their kernels in the same way, each when
-NumPy took as long for it alone (`_bind_often` of contraction.py).
+NumPy took as long for it alone as one takes (`_bind_often` of contraction.py).
 
 All other work has its kernels from the first call: its numbers would change by a rounding.
 """

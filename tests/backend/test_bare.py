@@ -627,6 +627,7 @@ def test_the_search_for_trees_needs_no_numba(tmp_path: Path) -> None:
     assert run() == (compiled, "False")
 
 
+@pytest.mark.slow
 def test_variables_of_numba(tmp_path: Path) -> None:
     """Those that change code have files of their own, others do not."""
     run = processes(tmp_path)

@@ -13,10 +13,12 @@ from tests.backend.test_blocked import near
 
 import einloom
 from einloom._base.options import options
+from einloom.backend.catalogue import dot_dims
 from einloom.backend.contraction import Contraction
 from einloom.backend.cpu import cpu, lines, loops
-from einloom.backend.cpu.kernels.loops import contract_lines
-from einloom.backend.lines import SHORTEST, are_strips, line_length, lines_seconds
+from einloom.backend.cpu.kernels import across, vectors
+from einloom.backend.lines import SHORTEST, STRIP, are_strips, line_length, lines_seconds
+from einloom.backend.prediction import product_seconds
 from einloom.backend.spec import ArraySpec
 
 BACKEND = cpu()
@@ -53,7 +55,12 @@ def bound(engine: str, equation: str, sizes: dict[str, int], dtype: Any, small: 
     with options(engine=engine, small=small):
         assert BACKEND.engine("dot_general", attrs, specs) == engine
         kernel = BACKEND.bind("dot_general", attrs, specs, (result,))
-    return (lambda x, y: kernel(x, y).transpose(layout)), shapes
+
+    def call(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        target = None if out is None else out.transpose(np.argsort(layout))
+        return np.asarray(kernel(x, y, out=target)).transpose(layout)
+
+    return call, shapes
 
 
 def arrays_of(shapes: Any, dtype: str, rng: np.random.Generator) -> list[np.ndarray]:
@@ -193,6 +200,11 @@ def test_memory_is_predicted(threads: int, rng: np.random.Generator) -> None:
         check(expression(x, y), "ikb,kb->ib", x, y)
     scratch = expression.peak_bytes - x.nbytes - y.nbytes - 6 * 30000 * 8
     assert 0 < scratch <= 1.1 * lines.PIECE * 8
+    with options(small=1e12):  # two axes of lines, the first one short
+        long = einloom.compile("ikab,kab->iab", (4, 4, 2, 200000), (4, 2, 200000), dtype="f8")
+    assert "lines" in str(long.explain())
+    scratch = long.peak_bytes - 8 * 400000 * (16 + 4 + 4)
+    assert 0 < scratch <= 1.1 * lines.PIECE * 8
 
 
 # ---- when they are chosen ------------------------------------------------------------------------
@@ -240,11 +252,72 @@ def test_small_results_lie_as_their_operands_do() -> None:
     assert engines("ikb,kb->bi", *small) == ["batched gemm"]  # as it was asked for
 
 
-def test_many_large_matrices_are_for_the_kernel(rng: np.random.Generator) -> None:
-    """Up to what BLAS does faster."""
-    assert engines("ikb,kjb->ijb", (8, 8, 3000), (8, 8, 3000)) == ["loops"]
+def test_many_large_matrices_are_for_the_kernel() -> None:
+    """Up to what BLAS does faster; where kernels are asked for whatever the size, too."""
+    large = "ikb,kjb->ijb", (8, 8, 3000), (8, 8, 3000)
+    assert engines(*large) == ["loops"]
+    assert engines(*large, small=0) == ["loops"]
     assert engines("ikb,kjb->ijb", (64, 64, 300), (64, 64, 300)) != ["loops"]
-    before = len(contract_lines.signatures)
-    x, y = rng.standard_normal((8, 8, 3000)), rng.standard_normal((8, 8, 3000))
-    check(einloom.compile("ikb,kjb->ijb", x, y)(x, y), "ikb,kjb->ijb", x, y)
-    assert len(contract_lines.signatures) >= before
+    tiny = "ikb,kjb->ijb", (3, 3, 1000), (3, 3, 1000)
+    assert engines(*tiny, provider="native") == ["lines"]  # it calls no BLAS
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_operands_that_lie_otherwise_after_all(
+    dtype: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second batch, backwards, one for all: matrices of 512 multiplications are copied into lines, and
+    smaller ones are added up one by one. Into an `out` with gaps."""
+    used = []
+    for name in ("contract_lines", "contract_tiles"):
+        kernel = getattr(loops, name)
+        monkeypatch.setattr(
+            loops, name, lambda *a, kernel=kernel, name=name: used.append(name) or kernel(*a)
+        )
+    for n, by in ((8, "contract_lines"), (3, "contract_tiles")):
+        equation = "ikb,kjb->ijb"
+        sizes = {"i": n, "k": n, "j": n, "b": 700}
+        kernel, _ = bound("loops", equation, sizes, dtype)
+        x, y = arrays_of([(n, n, 700), (n, n, 1400)], dtype, rng)
+        one = np.broadcast_to(x[:, :, :1], x.shape)
+        for left, right in ((x, y[..., ::2]), (x[..., ::-1], y[..., :700]), (one, y[..., 700:])):
+            used.clear()
+            check(kernel(left, right), equation, left, right)
+            assert {*used} == {by}
+            room = np.zeros((n, n, 1401), dtype)
+            out = room[..., 1::2]
+            kernel(left, right, out)
+            check(out, equation, left, right)
+            assert not room[..., ::2].any()
+
+
+def test_several_threads_have_tiles() -> None:
+    """Of large products, however few lines there are, or how short."""
+    for shape in ((8, 8, 1000), (16, 16, 2000), (6, 6, 100000), (40, 40, 40)):
+        _, k, b = shape
+        dims = dot_dims({"batch": ((2,), (1,)), "contracting": ((1,), (0,))}, shape, (k, b))
+        x, y = np.zeros(shape), np.zeros((k, b))
+        for tiles in (1, loops.TILES):
+            tables = loops._tables(dims, (1, 0), x, y, tiles)
+            assert tables is not None
+            assert tables.are_lines
+            assert tables.tiles >= tiles - 1
+            piece, last = tables.arguments[3]
+            assert last >= loops.STRIP // 8
+            assert (tables.arguments[1][0, 0] - 1) * piece + last == b
+
+
+def test_strips_are_those_of_the_intrinsic() -> None:
+    assert loops.STRIP == STRIP == across.STRIP * vectors.LINE
+
+
+def test_calls_of_blas_count_once() -> None:
+    """Batches last, or first."""
+    first = einloom.plan("bik,bk->bi", (9000, 4, 4), (9000, 4)).program
+    last = einloom.plan("ikb,kb->bi", (4, 4, 9000), (4, 9000)).program
+    seconds = []
+    for program in (first, last):
+        (ins,) = (ins for ins in program.instructions if ins.op == "dot_general")
+        specs = program.placed(ins.inputs), program.placed(ins.outputs)
+        seconds.append(product_seconds(ins.attrs, *specs).plain)
+    assert seconds[0] < seconds[1] < seconds[0] + 1e-3

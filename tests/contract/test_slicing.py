@@ -278,7 +278,9 @@ def test_a_network_twenty_times_too_large() -> None:
     np.testing.assert_allclose(result, einloom.compile(whole)(*operands), rtol=1e-9)
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "f2", "i4"])
+@pytest.mark.parametrize(
+    "dtype", ["f8", "c16", *(pytest.param(x, marks=pytest.mark.slow) for x in ("f4", "f2", "i4"))]
+)
 @pytest.mark.parametrize(
     ("equation", "sizes", "labels"),
     [

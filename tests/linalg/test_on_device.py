@@ -238,7 +238,13 @@ ORDERS_OF_QR = (
 
 
 @pytest.mark.parametrize("shape", ORDERS_OF_QR[1:3], ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(x, marks=pytest.mark.slow) if x in ("float32", "complex64") else x
+        for x in DTYPES
+    ],
+)
 def test_orders_of_qr(shape: tuple[int, int], dtype: str) -> None:
     """Signs of r are LAPACK's, and it is determined by them; so are reflectors."""
     m, n = shape

@@ -21,7 +21,8 @@ from .numbers import parse_bytes
 from .system import read_start
 
 SMALL = 1 << 18
-"""Scalar multiplications below which a step stays on plain NumPy and never waits for a compiler."""
+"""Scalar multiplications below which a step stays on plain NumPy and never waits for a compiler, unless
+`einsum` is asked for it again and again."""
 
 ENGINES = (
     "multiply", "gemm", "batched gemm", "matmul", "loops", "blocked", "strips", "sums", "dots", "lines",
@@ -59,7 +60,8 @@ class Options:
             order: "memory"; "disk", in `cache_dir` as well, for other processes; "off". It never
             changes a plan.
         progress: "auto" (long runs on a terminal), True or False.
-        small: multiplications below which kernels are not used; 0 forces them, inf forbids them.
+        small: multiplications below which kernels are not used, or by `einsum` after many calls alone, down
+            to a thirty-second of it; 0 forces them, inf forbids them.
         patience: seconds that copies and products of large arrays may take plain NumPy, which gives the same
             numbers bit for bit, before kernels are loaded for them; where kernels are kept on disk a
             thirtieth of that, or an eighth elsewhere than on x86-64 Linux. `einsum` has others, which round
