@@ -33,7 +33,9 @@ def line_length(step: Contraction, orders: Orders) -> int:
 def are_packed(step: Contraction, orders: Orders) -> bool:
     """Whether batches lie last in both operands, so that BLAS reads neither as it lies."""
     lhs, rhs, _ = orders
-    return bool(lhs and rhs) and lhs[-1] == rhs[-1] and lhs[-1] in step.batch
+    if not lhs or not rhs:
+        return False
+    return lhs[-1] == rhs[-1] and lhs[-1] in step.batch
 
 
 def lines_seconds(step: Contraction, orders: Orders) -> float | None:
