@@ -27,7 +27,7 @@ TILE = 4096  # elements of the output that are summed together; 32 KiB of float6
 DTYPES = frozenset("bBhHiIlLqQfdFD")  # dtype characters that numba computes as NumPy does
 PIECE = 1 << 13  # bytes of a line, more or less, that is done before the next piece of all lines is
 LINES = 4096  # most of them in a tile: their offsets are a table
-TILES = 8  # or some more or fewer, where several threads are to have some
+TILES = 8  # or about as many, where several threads are to have some
 ALONE = 1 << 18  # multiplications below which one thread is done before another one would be there
 
 
@@ -49,9 +49,8 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
             kept[0] = (key, tables)
         if tables is None:  # some lie between elements
             return run(readable(lhs), readable(rhs), out, are_dense)
-        if not (
-            is_tiny or tables.are_lines or are_dense
-        ):  # which are for this kernel in lines alone
+        suits = is_tiny or tables.are_lines or are_dense
+        if not suits:  # larger matrices are for this kernel in lines alone
             return run(lhs.copy(order="K"), rhs.copy(order="K"), out=out, are_dense=True)
         if out is None:
             target = make()
@@ -140,9 +139,8 @@ class _Tables:
         """Of floats whose batches lie last in all arrays: outer axes are pieces of the lines, then what makes
         no rows of a tile."""
         *kept, (n, *_) = _with_output(axes)
-        piece = (
-            -(-n // max(1, n // most, min(n // strip, tiles)) // strip) * strip
-        )  # of whole strips
+        pieces = max(1, n // most, min(n // strip, tiles))
+        piece = -(-n // pieces // strip) * strip  # of whole strips
         pieces = max(1, n // piece)
         rows: list[Axis] = []
         room = LINES

@@ -73,6 +73,7 @@ def _calls(backend: CpuBackend, dtype: np.dtype[Any]) -> Iterator[Callable[[], A
     large = np.ones((128, 128), dtype)
     if dtype.name in supported["dot_general"]:
         yield lambda: backend.apply("dot_general", batch, matrices, matrices)  # in a loop nest
+        yield lambda: _in_lines(backend, matrices)
         for engine in ("blocked", "strips"):
             yield lambda engine=engine: _by(engine, backend, one, large)  # type: ignore[misc]
         vector = np.ones(256, dtype)
@@ -148,6 +149,16 @@ def _fused(engine: str, backend: CpuBackend, plan: ProductFusionPlan, x: Any) ->
         kernel = backend.fuse(plan)
     assert kernel is not None
     kernel(x, x)
+
+
+def _in_lines(backend: CpuBackend, matrices: Any) -> Any:
+    """Products whose batches lie last in all arrays, in a loop nest."""
+    last = np.ascontiguousarray(matrices.T)
+    attrs = {"contracting": ((1,), (0,)), "batch": ((2,), (2,))}
+    spec = ArraySpec(last.dtype, last.shape)
+    with options(engine="loops"):
+        result = ArraySpec(last.dtype, matrices.shape, (1, 2, 0))
+        return backend.bind("dot_general", attrs, (spec, spec), (result,))(last, last)
 
 
 def _by(engine: str, backend: CpuBackend, attrs: Attrs, x: Any) -> Any:
