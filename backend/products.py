@@ -24,7 +24,7 @@ COPIED = 0.05  # of that time, at least, these copies take
 SIDE = 8  # rows, columns and contracted elements, at least, of such a product
 # multiplications below which it matters what it takes to begin a loop nest, and inner products of rows of
 # more than SHORT elements take BLAS no longer
-MEDIUM, BEGUN, SHORT = 1 << 18, 5e-6, 32
+FEW, NEST_BEGUN, SHORT = 1 << 18, 5e-6, 32
 CALL = 3e-8  # seconds of a call of BLAS for few numbers, besides what the model says
 OF_STRIPS = 0.75  # of what a loop nest takes that adds to its result again and again
 CLEARED = 1 << 20  # bytes of a result that leaves the cache between being cleared and added to
@@ -53,8 +53,8 @@ def plan_products(step: Contraction, orders: Orders, model: CostModel | None = N
         is_tiny, by_strips = m * n * k < TINY, are_strips(step, orders)
         if is_tiny or (by_strips and m * n > 1 and k <= DEPTH):
             nest = _loop_nest(step, orders, model, by_strips)
-            if batch * m * n * k < MEDIUM and get_options().small > 0:
-                nest = nest._replace(seconds=nest.seconds + BEGUN)
+            if batch * m * n * k < FEW and get_options().small > 0:
+                nest = nest._replace(seconds=nest.seconds + NEST_BEGUN)
             if is_tiny or nest.seconds < matrices.seconds:
                 return min(nest, matrices)  # by seconds
     if matrices.by == "lines":
@@ -133,7 +133,7 @@ def _in_rows(step: Contraction, orders: Orders, model: CostModel) -> Products | 
     work, small = batch * k, get_options().small
     if work < max(1, small) or not takes_rows(batch, k, step.itemsize):
         return None
-    if small > 0 and work < MEDIUM and k > SHORT:
+    if small > 0 and work < FEW and k > SHORT:
         return None
     lhs, rhs = (without_ones(step, order) for order in orders[:2])
     if run_of(step, step.contracted, lhs, rhs) < k:

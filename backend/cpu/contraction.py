@@ -92,7 +92,7 @@ def dot_engine(
     now = get_options()
     is_plain = now.provider == "plain" and now.engine is None and inputs[0].dtype.char in BLAS
     if is_plain and (dims.k < 2 or dims.batch < 2 or _work(dims) == 0):
-        return "zeros" if _work(dims) == 0 else "multiply" if dims.k == 1 else "gemm"
+        return "zeros" if _work(dims) == 0 else _by_blas(dims, inputs, output)  # told at once
     key = (dims, inputs, output, now.small, now.engine, now.provider, MODELS.current)
     found = _ENGINES.items.get(key)
     if found is None:

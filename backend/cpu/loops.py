@@ -28,7 +28,7 @@ DTYPES = frozenset("bBhHiIlLqQfdFD")  # dtype characters that numba computes as 
 PIECE = 1 << 13  # bytes of a line, more or less, that is done before the next piece of all lines is
 LINES = 4096  # most of them in a tile: their offsets are a table
 TILES = 8  # or about as many, where several threads are to have some
-ALONE = 1 << 18  # multiplications below which one thread is done before another one would be there
+FEW = 1 << 18  # multiplications below which one thread is done before another one would be there
 
 
 def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
@@ -76,7 +76,7 @@ def bind_loops(dims: DotDims, output: ArraySpec) -> Kernel:
 
 def uses_threads(dims: DotDims) -> bool:
     """Whether there is enough to do for several."""
-    return dims.batch * dims.m * dims.n * dims.k >= ALONE or not get_options().small
+    return dims.batch * dims.m * dims.n * dims.k >= FEW or not get_options().small
 
 
 def loops_bytes(dims: DotDims) -> int:
